@@ -1,0 +1,1 @@
+# libwq, its pkg-config file, and wqctl.

@@ -1,0 +1,130 @@
+#include "base/alloc.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic int64_t fault_countdown = -1; /* any thread */
+static _Atomic int fault_sticky;
+static _Atomic int64_t live;
+
+static bool
+fault_hit(void)
+{
+	int64_t left = atomic_load_explicit(&fault_countdown, memory_order_relaxed);
+
+	if (left < 0)
+		return false;
+	left = atomic_fetch_sub(&fault_countdown, 1);
+	if (left > 0)
+		return false;
+	atomic_store(&fault_countdown, atomic_load(&fault_sticky) ? 0 : -1);
+	return true;
+}
+
+static void *
+counted(void *p)
+{
+	if (p)
+		atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+	return p;
+}
+
+static void *
+must(void *p)
+{
+	if (!p) {
+		fputs("wqd: out of memory\n", stderr);
+		abort();
+	}
+	return p;
+}
+
+void *
+x_alloc(size_t n)
+{
+	return fault_hit() ? NULL : counted(malloc(n ? n : 1));
+}
+
+void *
+x_zalloc(size_t n)
+{
+	return fault_hit() ? NULL : counted(calloc(1, n ? n : 1));
+}
+
+void *
+x_realloc(void *p, size_t n, size_t size)
+{
+	void *q;
+
+	if (fault_hit())
+		return NULL;
+	if (n == 0)
+		n = 1;
+	q = reallocarray(p, n, size);
+	return p ? q : counted(q);
+}
+
+char *
+x_strndup(const char *s, size_t n)
+{
+	char *d = x_alloc(n + 1);
+
+	if (!d)
+		return NULL;
+	memcpy(d, s, n);
+	d[n] = '\0';
+	return d;
+}
+
+void *
+must_alloc(size_t n)
+{
+	return must(counted(malloc(n ? n : 1)));
+}
+
+void *
+must_zalloc(size_t n)
+{
+	return must(counted(calloc(1, n ? n : 1)));
+}
+
+void *
+must_realloc(void *p, size_t n, size_t size)
+{
+	void *q = must(reallocarray(p, n ? n : 1, size));
+
+	return p ? q : counted(q);
+}
+
+char *
+must_strdup(const char *s)
+{
+	size_t n = strlen(s) + 1;
+
+	return memcpy(must_alloc(n), s, n);
+}
+
+void
+x_free(void *p)
+{
+	if (!p)
+		return;
+	atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+	free(p);
+}
+
+void
+alloc_fault_set(int64_t countdown, int sticky)
+{
+	atomic_store(&fault_sticky, sticky);
+	atomic_store(&fault_countdown, countdown);
+}
+
+int64_t
+alloc_live(void)
+{
+	return atomic_load(&live);
+}

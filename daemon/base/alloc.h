@@ -1,0 +1,49 @@
+/*
+ * Memory. Only this file calls malloc, realloc and free, so that a test can
+ * make the Nth allocation fail (fault-injection builds) and count what is left.
+ *
+ * x_alloc and friends return NULL when memory runs out: the caller turns that
+ * into -ENOMEM or REFUSED_LIMIT. The must_ variants abort instead; they are for
+ * start-up and for small internal arrays whose loss no caller could handle.
+ * Any thread.
+ */
+#ifndef WQD_BASE_ALLOC_H
+#define WQD_BASE_ALLOC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void *
+x_alloc(size_t n) __attribute__((malloc, alloc_size(1)));
+/* Zeroed. */
+void *
+x_zalloc(size_t n) __attribute__((malloc, alloc_size(1)));
+/* n elements of `size` bytes; NULL when the product overflows. `p` may be NULL. */
+void *
+x_realloc(void *p, size_t n, size_t size);
+char *
+x_strndup(const char *s, size_t n);
+void *
+must_alloc(size_t n) __attribute__((malloc, alloc_size(1), returns_nonnull));
+void *
+must_zalloc(size_t n) __attribute__((malloc, alloc_size(1), returns_nonnull));
+void *
+must_realloc(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
+char *
+must_strdup(const char *s) __attribute__((returns_nonnull));
+/* NULL is allowed. */
+void
+x_free(void *p);
+
+/*
+ * Fault injection: the allocation after `countdown` more fails, once (`sticky`
+ * false) or from then on. Negative: off. Compiled in always, reached by tests
+ * and by the fault-injection build's control alone.
+ */
+void
+alloc_fault_set(int64_t countdown, int sticky);
+/* Blocks allocated and not freed, over all threads. For tests. */
+int64_t
+alloc_live(void);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * A byte buffer with a maximum: filled at the end, consumed at the front.
+ * Growth doubles up to `max`; a write that would pass it fails with
+ * ERR_TOO_LONG and leaves the buffer as it was. Space freed at the front is
+ * reused before the buffer grows. buf_init/buf_done, embedded. Not thread safe.
+ */
+#ifndef WQD_BASE_BUF_H
+#define WQD_BASE_BUF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf {
+	uint8_t *data; /* owned */
+	size_t start;  /* first byte not yet consumed */
+	size_t end;    /* one past the last byte */
+	size_t cap;
+	size_t max; /* bytes held at most */
+};
+
+void
+buf_init(struct buf *b, size_t max);
+void
+buf_done(struct buf *b);
+static inline size_t
+buf_len(const struct buf *b)
+{
+	return b->end - b->start;
+}
+static inline uint8_t *
+buf_head(const struct buf *b)
+{
+	return b->data + b->start;
+}
+/* Room for `n` more bytes at the returned place; NULL when over max or out of memory.
+ * buf_commit() then says how many were written there. */
+uint8_t *
+buf_reserve(struct buf *b, size_t n);
+void
+buf_commit(struct buf *b, size_t n);
+/* 0, ERR_TOO_LONG or -ENOMEM. */
+int
+buf_put(struct buf *b, const void *p, size_t n);
+/* Drops `n` bytes at the front (n <= buf_len). An emptied buffer larger than
+ * `BUF_KEEP` gives its memory back. */
+void
+buf_consume(struct buf *b, size_t n);
+#define BUF_KEEP 65536u
+
+#endif

@@ -1,0 +1,16 @@
+daemon_libwqd_a_SOURCES += \
+	%reldir%/alloc.c \
+	%reldir%/alloc.h \
+	%reldir%/assert.c \
+	%reldir%/assert.h \
+	%reldir%/buf.c \
+	%reldir%/buf.h \
+	%reldir%/clock.c \
+	%reldir%/clock.h \
+	%reldir%/err.c \
+	%reldir%/err.h \
+	%reldir%/list.h \
+	%reldir%/log.c \
+	%reldir%/log.h \
+	%reldir%/reactor.h \
+	%reldir%/str.h

@@ -1,0 +1,85 @@
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+
+static _Atomic int max_level = LOG_INFO_; /* any thread */
+static _Atomic bool with_prefix;
+
+void
+log_setup(enum log_level level, bool prefix)
+{
+	atomic_store(&max_level, (int)level);
+	atomic_store(&with_prefix, prefix);
+}
+
+static const char *
+level_name(enum log_level level)
+{
+	switch (level) {
+	case LOG_ERROR_:
+		return "error";
+	case LOG_WARN_:
+		return "warning";
+	case LOG_INFO_:
+		return "info";
+	case LOG_DEBUG_:
+		return "debug";
+	}
+	return "?";
+}
+
+void
+log_line(enum log_level level, const char *event, const char *fmt, ...)
+{
+	char line[2048];
+	size_t room = sizeof line - 1;
+	int n = 0, m;
+	va_list ap;
+
+	if ((int)level > atomic_load(&max_level))
+		return;
+	if (atomic_load(&with_prefix))
+		n = snprintf(line, room, "<%d>", (int)level);
+	n += snprintf(line + n, room - (size_t)n, "level=%s event=%s ", level_name(level), event);
+	va_start(ap, fmt);
+	m = vsnprintf(line + n, room - (size_t)n, fmt, ap);
+	va_end(ap);
+	if (m < 0)
+		return;
+	n = n + m < (int)room ? n + m : (int)room - 1;
+	line[n++] = '\n';
+	while (write(STDERR_FILENO, line, (size_t)n) < 0 && errno == EINTR)
+		;
+}
+
+const char *
+log_field(char *dst, size_t size, struct str s)
+{
+	static const char hex[] = "0123456789abcdef";
+	size_t o = 0;
+
+	wq_assert(size >= 8);
+	dst[o++] = '"';
+	for (size_t i = 0; i < s.n && o + 6 < size; i++) {
+		uint8_t c = (uint8_t)s.p[i];
+
+		if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\') {
+			dst[o++] = '\\';
+			dst[o++] = 'x';
+			dst[o++] = hex[c >> 4];
+			dst[o++] = hex[c & 15];
+		} else {
+			dst[o++] = (char)c;
+		}
+	}
+	dst[o++] = '"';
+	dst[o] = '\0';
+	return dst;
+}

@@ -1,0 +1,61 @@
+/*
+ * The configuration: /etc/wqd/wqd.conf, read with libconfuse. Every option is a
+ * row of option_table: type, range, default, sentence, whether a reload changes
+ * it. A file with any error is refused whole, with file, line, option and what
+ * would be right.
+ */
+#ifndef WQD_CONF_CONF_H
+#define WQD_CONF_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "engine/handler.h"
+#include "engine/settings.h"
+
+struct config_queue {
+	char name[QUEUE_NAME_MAX + 1];
+	struct queue_settings settings;
+};
+
+struct config {
+	char *state_dir;
+	char **listen; /* NULL-terminated; "unix:PATH", "tcp://HOST:PORT" */
+	char *socket_group;
+	mode_t socket_mode;
+	char *store;   /* "sqlite", "memory" */
+	int log_level; /* enum log_level */
+	int64_t commit_interval_ns;
+	int64_t stop_timeout_ns;
+	int64_t hello_timeout_ns; /* first message */
+	int64_t frame_timeout_ns; /* a frame begun must be whole */
+	uint32_t frame_max;
+	uint32_t max_connections;
+	uint32_t max_in_flight; /* requests of a connection not yet answered */
+	uint32_t output_max;    /* unsent bytes of a connection before it is no longer read */
+	uint64_t max_jobs, max_bytes;
+	uint32_t max_queues, max_runs;
+	uint64_t max_waiters;
+	bool allow_plaintext; /* TCP without TLS on other than loopback addresses */
+	struct handler *handlers;
+	size_t n_handlers;
+	struct config_queue *queues;
+	size_t n_queues;
+};
+
+/* Reads `path` (NULL: defaults alone). On error a message of one line in *why (owned by the
+ * caller, x_free) and ERR_CONFIG or -errno; nothing in *out. */
+int
+config_load(const char *path, struct config **out, char **why);
+void
+config_free(struct config *c);
+const struct handler *
+config_handler(const struct config *c, struct str name);
+/* `wqd --dump-options`: every option and queue setting as a table; also the source of
+ * wqd.conf(5). `format`: "text" or "man". */
+void
+config_dump_options(const char *format);
+
+#endif

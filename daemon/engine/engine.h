@@ -1,0 +1,333 @@
+/*
+ * The engine: jobs, queues, timers, runs and who waits for them.
+ *
+ * It does no I/O, starts no thread, reads no clock and keeps no globals. Time
+ * and events go in, effects come out:
+ *
+ *     engine_step(e, now, &event, &effects);   then apply the effects, in order
+ *     engine_next_due(e, now)                  when to come back with EV_TICK
+ *
+ * One engine is one shard: it owns its queues whole and knows of no other. The
+ * thread that owns it is the only one that calls it.
+ *
+ * Durable state: every step marks what changed; engine_take_dirty() hands out
+ * each changed thing once, as it is then, however often it changed: positions,
+ * not pushes. What is dirty forms a FIFO numbered by marks; the caller makes
+ * groups from it and commits them one after the other. A `durable` reply may be
+ * sent when everything up to the mark of its step has been committed. A group
+ * that fails stays with the caller, who commits it again before the next.
+ *
+ * Semantics: docs/semantics.md. The state table is in engine/job.c.
+ */
+#ifndef WQD_ENGINE_ENGINE_H
+#define WQD_ENGINE_ENGINE_H
+
+#include "engine/ops.h"
+#include "engine/settings.h"
+
+struct engine;
+
+struct engine_config {
+	uint64_t seed[4];  /* secret entropy: hash key, made keys, run tokens */
+	uint64_t max_jobs; /* all queues */
+	uint32_t max_queues;
+	uint64_t max_waiters;   /* waiting requests, all clients */
+	uint64_t max_bytes;     /* payloads and outputs kept */
+	uint32_t max_answers;   /* idempotency ids remembered */
+	int64_t answer_keep_ns; /* and for how long */
+	uint32_t max_runs;      /* runs going on at once, all queues */
+	uint32_t turn_budget;   /* expirations, starts or wake-ups a step may do at most */
+};
+#define ENGINE_CONFIG_DEFAULT \
+	{ \
+		.max_jobs = 50000000, .max_queues = 4096, .max_waiters = 1000000, \
+		.max_bytes = 8ull << 30, .max_answers = 100000, .answer_keep_ns = 600 * NS_PER_S, \
+		.max_runs = 256, .turn_budget = 2048, \
+	}
+
+int
+engine_new(const struct engine_config *cfg, struct engine **out);
+void
+engine_free(struct engine *e);
+
+/* ---- events ---- */
+
+enum engine_event_kind {
+	EV_TICK, /* time has passed: expire, start, wake, forget old results */
+	EV_UPDATE,
+	EV_CANCEL,
+	EV_FLUSH,
+	EV_FLUSH_QUEUE,
+	EV_WAIT,
+	EV_DELETE,
+	EV_DISABLE,
+	EV_ENABLE,
+	EV_KICK, /* make an armed job ready now, or a dead one run again */
+	EV_QUEUE_CREATE,
+	EV_QUEUE_SET,
+	EV_QUEUE_DELETE,
+	EV_PAUSE,
+	EV_RESUME,
+	EV_DRAIN,
+	EV_ABANDON, /* the request with this ticket has nobody left who waits */
+	EV_RUN_STARTED,
+	EV_RUN_NOT_STARTED, /* for want of processes, memory or descriptors: try again */
+	EV_RUN_ENDED,
+	EV_STOP, /* no new starts from now on; runs end or are interrupted */
+};
+
+/* How a run ended, as its runner saw it. `outcome` is DONE, FAILED, TIMEOUT,
+ * CANCELLED or INTERRUPTED; the engine makes DEAD of it by the queue's policy. */
+struct run_end {
+	uint64_t run_id;
+	enum run_outcome outcome;
+	int32_t exit_code, signal, error;
+	struct str output; /* copied */
+	bool truncated;
+};
+
+struct engine_event {
+	enum engine_event_kind kind;
+	/*
+	 * Names the request in FX_REPLY; unique among those unanswered. Every
+	 * request event gets exactly one reply effect, now or later, unless
+	 * abandoned.
+	 */
+	uint64_t ticket;
+	uint64_t run_token; /* of the run the request comes from, 0: none */
+	union {
+		const struct op_update *update;
+		const struct op_cancel *cancel;
+		const struct op_flush *flush;
+		const struct op_flush_queue *flush_queue;
+		const struct op_wait *wait;
+		const struct op_job *job;
+		const struct op_queue_set *queue_set; /* EV_QUEUE_CREATE too */
+		const struct op_queue *queue;         /* pause, resume */
+		const struct op_queue_delete *queue_delete;
+		const struct op_drain *drain;
+		uint64_t run_id; /* EV_RUN_STARTED, EV_RUN_NOT_STARTED */
+		const struct run_end *run_end;
+	};
+};
+
+/* ---- effects ---- */
+
+/* All a runner needs; borrowed until the next step. */
+struct run_start {
+	uint64_t run_id;
+	uint64_t token; /* proves a request to come from this run */
+	enum action action;
+	struct str handler;
+	struct str queue, key;
+	uint64_t generation;
+	uint32_t attempt;
+	uint32_t coalesced;
+	int64_t due_wall_ns;
+	const struct str *parts; /* payload parts, in order */
+	size_t n_parts;
+};
+
+enum effect_kind {
+	FX_REPLY, /* `ticket` gets `reply`; when `durable`, after the commit of what is dirty now */
+	FX_START, /* start this run; answer EV_RUN_STARTED, _NOT_STARTED or _ENDED */
+	FX_KILL,  /* stop run `run_id`: TERM, grace, KILL; it still ends with EV_RUN_ENDED */
+};
+
+struct effect {
+	enum effect_kind kind;
+	bool durable;
+	uint64_t ticket;
+	union {
+		struct job_reply reply;
+		struct run_start start;
+		uint64_t run_id;
+	};
+};
+
+/* Filled by engine_step, emptied by the caller; borrowed contents live until the next step. */
+struct effects {
+	struct effect *v; /* owned */
+	size_t n, cap;
+};
+void
+effects_init(struct effects *fx);
+void
+effects_done(struct effects *fx);
+static inline void
+effects_clear(struct effects *fx)
+{
+	fx->n = 0;
+}
+
+/* Appends to `fx`. ACTION_NONE runs start and end within the step, without effects. */
+void
+engine_step(struct engine *e, struct moment now, const struct engine_event *ev, struct effects *fx);
+
+/* The boot time at which EV_TICK has something to do; `now.boot_ns` when work was left over
+ * by the budget; INT64_MAX when nothing is due ever. */
+int64_t
+engine_next_due(const struct engine *e, struct moment now);
+
+/* ---- looking (no effects, no state change) ---- */
+
+enum status
+engine_get(const struct engine *e, struct moment now, const struct job_name *job,
+	struct job_view *out);
+
+struct list_filter {
+	struct str queue;  /* empty: all */
+	struct str prefix; /* of the key */
+	bool has_state;
+	enum job_state state;
+	int64_t due_from_ns, due_to_ns; /* wall; 0 and INT64_MAX: no bound */
+};
+/*
+ * Calls `each` for at most `limit` matching jobs from `*cursor` (0: the start)
+ * on and moves it; `*cursor` is 0 again at the end. Looks at a bounded number of
+ * jobs a call, so a page may be short or empty with the cursor not yet 0. A job
+ * that exists throughout is shown exactly once. `each` returns false to stop.
+ */
+enum status
+engine_list(const struct engine *e, struct moment now, const struct list_filter *f,
+	uint64_t *cursor, size_t limit, bool (*each)(void *arg, const struct job_view *),
+	void *arg);
+/* Kept runs, newest first, of one job (key given) or of a queue; at most `limit`,
+ * skipping `skip`. */
+enum status
+engine_history(const struct engine *e, const struct job_name *job, size_t skip, size_t limit,
+	bool (*each)(void *arg, const struct run_record *), void *arg);
+enum status
+engine_queue_get(const struct engine *e, struct str queue, struct queue_view *out);
+/* All queues in order of creation. */
+void
+engine_queue_each(
+	const struct engine *e, bool (*each)(void *arg, const struct queue_view *), void *arg);
+
+/* clang-format off */
+#define ENGINE_COUNTER_TABLE(X) \
+	X(coalesced,        "updates absorbed by a pending instance") \
+	X(skipped,          "updates answered SKIPPED") \
+	X(expired,          "deadlines reached") \
+	X(starts,           "runs handed over") \
+	X(start_retries,    "starts put off for want of processes, memory or descriptors") \
+	X(runs_done,        "runs that ended well") \
+	X(runs_failed,      "runs that failed") \
+	X(runs_dead,        "runs that used up their attempts") \
+	X(runs_cancelled,   "runs stopped by a cancel") \
+	X(runs_interrupted, "runs cut by the end of the daemon") \
+	X(runs_timeout,     "runs stopped at their time limit") \
+	X(misfires_skipped, "overdue jobs dropped at start by misfire=skip") \
+	X(misfires_rearmed, "overdue jobs armed again at start by misfire=rearm") \
+	X(answers_repeated, "requests answered from their idempotency id") \
+	X(turns_cut,        "steps that left work to the next turn")
+/* clang-format on */
+
+struct engine_stats {
+#define X(name, doc) uint64_t name;
+	ENGINE_COUNTER_TABLE(X)
+#undef X
+	/* gauges */
+	uint64_t jobs, armed, ready, running, waiters, queues, bytes, answers;
+};
+void
+engine_stats_get(const struct engine *e, struct engine_stats *out);
+/* Lateness of starts (start - effective deadline), nanoseconds. Borrowed. */
+struct hist;
+const struct hist *
+engine_lateness(const struct engine *e);
+
+/* ---- durable state ---- */
+
+/* A job as it is stored. Pending payloads are parts; `payload_changed` says whether the
+ * store's copy of them is stale. */
+struct job_saved {
+	struct str queue, key;
+	enum job_state pending;           /* JOB_IDLE, JOB_ARMED, JOB_READY (held is ready) */
+	bool running;                     /* a run was handed over and had not ended */
+	bool absolute;                    /* the deadline follows the wall clock */
+	int64_t due_boot_ns, due_wall_ns; /* both; which counts depends on boot and `absolute` */
+	int64_t delay_ns;                 /* as asked, for misfire=rearm; -1: absolute */
+	int64_t created_wall_ns;
+	int64_t slack_ns, max_wait_ns;
+	uint64_t seq;        /* order among equals and in the ready list */
+	uint64_t generation; /* of the last run started */
+	uint32_t attempt;    /* of the last run started, or of the coming retry */
+	uint32_t interrupts;
+	bool retry; /* the pending instance is a retry of `generation` */
+	uint32_t coalesced;
+	uint32_t disable_depth;
+	bool dead;
+	enum durability level;
+	bool payload_changed;
+	const struct str *parts; /* of the pending instance, else of the running or dead one */
+	size_t n_parts;
+	/* the running one's own, when another is pending */
+	const struct str *run_parts;
+	size_t n_run_parts;
+	uint32_t run_coalesced;
+	int64_t run_due_wall_ns, run_started_wall_ns;
+};
+
+struct answer_saved {
+	struct str id;
+	struct job_reply reply; /* queue and key inside; no run */
+	int64_t until_wall_ns;
+};
+
+/* Receives what changed, one call a thing, in an order that may be applied as it comes. */
+struct persist_sink {
+	void *ctx;
+	void (*queue_put)(void *ctx, struct str name, const struct queue_settings *s, bool paused);
+	void (*queue_remove)(void *ctx, struct str name);
+	void (*job_put)(void *ctx, const struct job_saved *j);
+	void (*job_remove)(void *ctx, struct str queue, struct str key);
+	void (*run_add)(void *ctx, uint64_t run_seq, const struct run_record *r);
+	void (*run_remove)(void *ctx, uint64_t run_seq);
+	void (*answer_put)(void *ctx, const struct answer_saved *a);
+	void (*answer_remove)(void *ctx, struct str id);
+};
+
+/* Things changed and not yet taken. */
+size_t
+engine_dirty(const struct engine *e);
+/* The mark of the newest dirty thing: how many were ever put on the dirty FIFO. */
+uint64_t
+engine_dirty_mark(const struct engine *e);
+/* True when something changed since the last take that should not wait for the commit
+ * interval (a hand-over, a sync request). */
+bool
+engine_dirty_urgent(const struct engine *e);
+/* Hands out at most `limit` changed things, oldest mark first; the rest stays dirty.
+ * Returns the mark up to which everything has now been taken. */
+uint64_t
+engine_take_dirty(
+	struct engine *e, struct moment now, size_t limit, const struct persist_sink *sink);
+
+/* ---- recovery: before the first step, in this order ---- */
+
+int
+engine_restore_queue(
+	struct engine *e, struct str name, const struct queue_settings *s, bool paused);
+/* In (due, seq) order or not; -ENOMEM, ERR_LIMIT, ERR_DAMAGED (queue unknown, key invalid). */
+int
+engine_restore_job(struct engine *e, struct moment now, const struct job_saved *j, bool same_boot);
+int
+engine_restore_run(struct engine *e, uint64_t run_seq, const struct run_record *r);
+int
+engine_restore_answer(struct engine *e, const struct answer_saved *a);
+/* Applies misfire policies and turns what was running into interrupted runs. Then the first
+ * EV_TICK starts what is due. `same_boot` as for the jobs. */
+void
+engine_recovered(struct engine *e, struct moment now);
+
+/* Sets a queue up from the configuration file: created or changed, no client involved. */
+int
+engine_configure_queue(struct engine *e, struct moment now, struct str name,
+	const struct queue_settings *s, struct effects *fx);
+
+/* Invariants of everything, O(n); asserts. For tests and `wqd --check-engine` builds. */
+void
+engine_verify(const struct engine *e);
+
+#endif

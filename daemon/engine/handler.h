@@ -1,0 +1,34 @@
+/*
+ * A handler: a named command that exec queues run, as the configuration gives
+ * it. Plain data between the configuration and the runner; the engine knows
+ * handlers by name alone.
+ */
+#ifndef WQD_ENGINE_HANDLER_H
+#define WQD_ENGINE_HANDLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "engine/settings.h"
+
+/* A named command that exec queues run. */
+struct handler {
+	char name[HANDLER_NAME_MAX + 1];
+	char **command;     /* NULL-terminated; command[0] is searched in PATH of `env` */
+	char **env;         /* "NAME=value" added to the run's environment; NULL-terminated */
+	char *directory;    /* "/" */
+	char *user, *group; /* NULL: the daemon's own */
+	mode_t umask;
+	int64_t timeout_ns;     /* 0: none */
+	int64_t grace_ns;       /* between TERM and KILL */
+	size_t output_max;      /* bytes of stdout and stderr kept */
+	bool keep_children;     /* what outlives the main process in its group is left alone */
+	uint64_t max_memory;    /* RLIMIT_AS, 0: none */
+	uint64_t max_files;     /* RLIMIT_NOFILE, 0: default 1024 */
+	uint64_t max_processes; /* RLIMIT_NPROC, 0: none */
+	int nice;
+};
+
+#endif

@@ -1,0 +1,174 @@
+/*
+ * What can be asked of the engine and what it answers: plain structs, filled by
+ * the wire, by tests and by recovery alike. All `struct str` are borrowed for
+ * the length of the call.
+ */
+#ifndef WQD_ENGINE_OPS_H
+#define WQD_ENGINE_OPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "engine/words.h"
+
+#define KEY_MAX      255                          /* bytes */
+#define PAYLOAD_MAX  (1u << 20)                   /* bytes of a pending instance, all parts */
+#define DELAY_MAX_NS (36500ll * 86400 * NS_PER_S) /* 100 years */
+#define IDEM_MAX     64                           /* bytes of an idempotency id */
+
+/*
+ * A queue name or key is acceptable: 1 to `max` bytes of valid UTF-8 without
+ * control characters (U+0000-001F, U+007F-009F), without surrogates, without
+ * bidirectional controls (U+061C, U+200E-F, U+202A-E, U+2066-9), no leading or
+ * trailing space; a queue name has no '/' besides.
+ */
+bool
+key_valid(struct str key);
+bool
+queue_name_valid(struct str name);
+
+struct job_name {
+	struct str queue; /* empty: "default" */
+	struct str key;
+};
+
+/* UPDATE. Ranges are checked by the engine: INVALID, with the reason, changes nothing. */
+struct op_update {
+	struct job_name job; /* empty key: the engine makes one */
+	enum update_mode mode;
+	bool absolute;   /* `when_ns` is wall time; else a delay from now */
+	int64_t when_ns; /* delay: 0..DELAY_MAX_NS; absolute: 0..now+DELAY_MAX_NS */
+	bool if_pending;
+	int64_t slack_ns;    /* -1: the queue's */
+	int64_t max_wait_ns; /* -1: the queue's; 0: none */
+	int64_t align_ns;    /* 0: none */
+	bool align_exact;    /* no per-key offset */
+	enum payload_mode payload_mode;
+	struct str payload;
+	enum durability level;
+	struct str idem; /* idempotency id; empty: none */
+};
+
+struct op_cancel {
+	struct job_name job;
+	enum cancel_mode mode;
+	int64_t timeout_ns; /* wait, kill: -1 no limit */
+	enum durability level;
+	struct str idem;
+};
+
+struct op_flush {
+	struct job_name job;
+	bool now;
+	int64_t timeout_ns;
+};
+
+struct op_flush_queue {
+	struct str queue;
+	int64_t timeout_ns;
+};
+
+/* The result of one instance: generation 0 means the newest (running, else pending, else kept). */
+struct op_wait {
+	struct job_name job;
+	uint64_t generation;
+	int64_t timeout_ns; /* 0: only look */
+};
+
+/* DELETE, DISABLE, ENABLE, KICK. */
+struct op_job {
+	struct job_name job;
+	enum durability level;
+	struct str idem;
+};
+
+struct setting_text {
+	struct str name, value;
+};
+
+struct op_queue_set {
+	struct str queue;
+	const struct setting_text *settings;
+	size_t n_settings;
+};
+
+struct op_queue {
+	struct str queue;
+};
+
+struct op_queue_delete {
+	struct str queue;
+	enum timer_policy timers; /* TIMERS_KEEP: refused while any job is pending */
+	int64_t timeout_ns;
+};
+
+struct op_drain {
+	struct str queue;
+	enum timer_policy timers;
+	bool pause_after; /* when it returns, the queue is paused before anything starts */
+	int64_t timeout_ns;
+};
+
+/*
+ * One finished run (or attempt). Immutable once made. Owned by the engine's
+ * history; borrowed from a reply until the next step.
+ */
+struct run_record {
+	struct str queue, key;
+	uint64_t generation;
+	uint32_t attempt;
+	enum run_outcome outcome;
+	bool final;                                          /* false: another attempt follows */
+	int32_t exit_code;                                   /* -1: did not exit */
+	int32_t signal;                                      /* 0: not killed by one */
+	int32_t error;                                       /* errno of a start that failed, 0 */
+	int64_t due_wall_ns, started_wall_ns, ended_wall_ns; /* started 0: never started */
+	uint32_t coalesced;
+	struct str output;
+	bool truncated;
+};
+
+/* A job as GET and LIST show it; borrowed until the next step. */
+struct job_view {
+	struct str queue, key;
+	enum job_state state; /* running hides what is pending: see `pending` */
+	bool pending;
+	enum job_state pending_state; /* JOB_IDLE when not pending */
+	bool has_deadline;
+	int64_t deadline_wall_ns; /* of the pending instance, effective */
+	uint64_t generation;      /* of the running, else of the coming, else of the last run */
+	uint32_t attempt;
+	uint32_t coalesced;
+	uint32_t disable_depth;
+	enum durability level;
+	size_t payload_bytes;
+	const struct run_record *last; /* newest finished, or NULL */
+	bool dead;
+};
+
+struct queue_view {
+	struct str name;
+	const struct queue_settings *settings;
+	uint64_t jobs; /* all known: armed + ready + held + running + kept */
+	uint64_t armed, ready, held, running;
+	bool paused, draining;
+};
+
+/* The answer to a job operation. */
+struct job_reply {
+	enum status status;
+	const char *message;   /* static sentence for an error, or NULL */
+	struct str queue, key; /* of the job, also when the engine made the key */
+	enum job_state state_before;
+	bool pending_before;
+	bool has_deadline, has_old_deadline;
+	int64_t deadline_wall_ns, old_deadline_wall_ns;
+	uint64_t generation;
+	uint32_t coalesced;
+	uint32_t disable_depth;
+	const struct run_record *run; /* what was waited for, or NULL */
+};
+
+#endif

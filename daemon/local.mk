@@ -1,0 +1,15 @@
+# The daemon is a library (for the tests) plus main.c.
+noinst_LIBRARIES += %reldir%/libwqd.a
+%canon_reldir%_libwqd_a_SOURCES =
+WQD_LIBS = daemon/libwqd.a proto/libwqpb.la $(LIBEVENT_LIBS) $(PROTOBUF_C_LIBS) $(SQLITE_LIBS) \
+	$(CONFUSE_LIBS) $(SYSTEMD_LIBS) -lm
+
+include daemon/base/local.mk
+include daemon/engine/local.mk
+include daemon/store/local.mk
+include daemon/run/local.mk
+include daemon/wire/local.mk
+include daemon/net/local.mk
+include daemon/conf/local.mk
+include daemon/sys/local.mk
+include daemon/service/local.mk

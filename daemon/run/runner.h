@@ -1,0 +1,59 @@
+/*
+ * The exec runner: starts the command of a handler for a run, feeds it the
+ * payload, captures output, enforces time limits and reports the end.
+ *
+ * A run is over when its main process has been reaped; a grandchild that holds
+ * the pipe open does not hold that up. Each run has its own process group. State
+ * table in exec.c. Loop thread only.
+ */
+#ifndef WQD_RUN_RUNNER_H
+#define WQD_RUN_RUNNER_H
+
+#include "base/reactor.h"
+#include "engine/engine.h"
+#include "engine/handler.h"
+
+struct runner;
+
+struct runner_config {
+	const struct reactor *reactor; /* borrowed */
+	const char *instance;          /* for WQ_INSTANCE; copied */
+	const char *socket; /* for WQ_SERVER: how a run reaches us; copied; may be NULL */
+	void *ctx;
+	/* Called from the loop, never from inside runner_start or runner_kill. `end` is borrowed. */
+	void (*started)(void *ctx, uint64_t run_id, pid_t pid);
+	void (*not_started)(void *ctx, uint64_t run_id, int error); /* try again later */
+	void (*ended)(void *ctx, const struct run_end *end);
+};
+
+int
+runner_new(const struct runner_config *cfg, struct runner **out);
+/* All runs must have ended. */
+void
+runner_free(struct runner *r);
+/*
+ * Starts one. The handler (NULL: named but unknown) is copied as far as needed. Whatever
+ * happens is reported through the callbacks: EAGAIN, ENOMEM, EMFILE, ENFILE as not_started,
+ * any other failure to start as ended with outcome failed and `error`.
+ */
+void
+runner_start(struct runner *r, const struct run_start *start, const struct handler *h);
+/* TERM to the group, KILL after the grace; the end is reported with `why` (RUN_CANCELLED or
+ * RUN_INTERRUPTED). Unknown or already ended ids are ignored. */
+void
+runner_kill(struct runner *r, uint64_t run_id, enum run_outcome why);
+/* The same for all; `grace_ns` -1: each handler's own. */
+void
+runner_kill_all(struct runner *r, enum run_outcome why, int64_t grace_ns);
+size_t
+runner_active(const struct runner *r);
+
+/*
+ * Ends what an earlier daemon of this state directory left running: every process whose
+ * environment names `instance` gets SIGKILL (process group and all), until none is left or
+ * `timeout_ns` has passed. Returns how many were ended, or -ETIMEDOUT.
+ */
+int
+orphans_end(const char *instance, int64_t timeout_ns);
+
+#endif

@@ -1,0 +1,3 @@
+daemon_libwqd_a_SOURCES += \
+	%reldir%/service.h \
+	%reldir%/session.h

@@ -1,0 +1,85 @@
+/*
+ * The service: what all sessions share. It owns the engine's effects: a step
+ * made for one session may answer others. It decides when a `durable` reply may
+ * go out, keeps counters, and asks `daemon` (by the hooks) for what is not its
+ * business: starting runs, making groups, reloading, stopping.
+ *
+ * Loop thread only.
+ */
+#ifndef WQD_SERVICE_SERVICE_H
+#define WQD_SERVICE_SERVICE_H
+
+#include "base/buf.h"
+#include "engine/engine.h"
+#include "wire/request.h"
+
+struct service;
+struct session;
+
+/* clang-format off */
+#define SERVICE_COUNTER_TABLE(X) \
+	X(connections_accepted, "connections taken") \
+	X(connections_refused,  "connections turned away at the limit") \
+	X(connections_dropped,  "connections closed for breaking the protocol or a time limit") \
+	X(requests,             "requests decoded") \
+	X(requests_malformed,   "frames that were no request") \
+	X(bytes_in,             "bytes read from clients") \
+	X(bytes_out,            "bytes written to clients") \
+	X(reads_paused,         "times a connection was not read on for its unsent output")
+/* clang-format on */
+
+struct service_counters {
+#define X(name, doc) uint64_t name;
+	SERVICE_COUNTER_TABLE(X)
+#undef X
+	uint64_t connections;  /* gauge */
+	uint64_t replies[128]; /* by status number */
+};
+
+struct service_config {
+	struct engine *engine; /* borrowed */
+	const char *server;    /* "wqd 0.1.0" */
+	const char *instance;
+	uint32_t frame_max, max_in_flight, output_max;
+	int64_t hello_timeout_ns, frame_timeout_ns;
+	void *ctx;
+	void (*start_run)(void *ctx, const struct run_start *r);
+	void (*kill_run)(void *ctx, uint64_t run_id);
+	/* The session's output has grown outside session_input. */
+	void (*output_ready)(void *ctx, struct session *s);
+	/* Commit state, for durable replies: marks up to `committed` are on disk. */
+	int (*reload)(void *ctx, char *why, size_t size);
+	void (*shutdown)(void *ctx, bool drain);
+	/* Adds the daemon's own counters to a stat reply. */
+	void (*stat)(void *ctx, void (*put)(void *arg, const char *name, int64_t value), void *arg);
+};
+
+int
+service_new(const struct service_config *cfg, struct service **out);
+void
+service_free(struct service *svc);
+/* A step with its effects applied: for the daemon's own events (tick, runs, stop). */
+void
+service_step(struct service *svc, struct moment now, const struct engine_event *ev);
+/*
+ * Group commit progress. Durable replies wait until `mark` (engine_dirty_mark of their step)
+ * is covered; service_commit_failed answers those up to `mark` with STORAGE_ERROR.
+ */
+void
+service_committed(struct service *svc, uint64_t mark);
+void
+service_commit_failed(struct service *svc, uint64_t mark, int error);
+/* While degraded, updates of levels sync and async are refused with STORAGE_ERROR before
+ * anything changes; cancel, completion and reads go on. */
+void
+service_set_degraded(struct service *svc, bool degraded);
+/* From now on newcomers are REFUSED_DRAINING. */
+void
+service_set_stopping(struct service *svc);
+struct service_counters *
+service_counters(struct service *svc);
+/* Durable replies that wait for a commit. */
+size_t
+service_waiting_commit(const struct service *svc);
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * A session: one client connection, from hello to close. It takes the bytes the
+ * network adapter read, turns them into engine events, and turns effects and
+ * looks into reply bytes. It owns no descriptor and knows no library.
+ *
+ *   state      hello ok   frame/hello bad   peer gone   stop
+ *   HELLO  ->  OPEN       CLOSING           GONE        CLOSING
+ *   OPEN       INVALID    CLOSING           GONE        stays, new work refused
+ *   CLOSING    (unsent bytes go out, nothing is read any more) -> GONE
+ *
+ * Loop thread only.
+ */
+#ifndef WQD_SERVICE_SESSION_H
+#define WQD_SERVICE_SESSION_H
+
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "service/service.h"
+
+struct session;
+
+struct session_peer {
+	bool unix_socket;
+	uid_t uid; /* unix sockets only */
+	gid_t gid;
+	pid_t pid;
+	char address[64]; /* for logs */
+};
+
+int
+session_new(struct service *svc, const struct session_peer *peer, struct session **out);
+/* The peer is gone: its waiting requests are abandoned. */
+void
+session_free(struct session *s);
+
+/*
+ * Takes what it can of `in` (consumes whole frames) as one batch. Returns 0, or
+ * a negative error when the connection has to be closed after what is in the
+ * output has been sent. Stops early when the output is over its limit or too
+ * much is in flight: session_wants_input() then tells when to read on.
+ */
+int
+session_input(struct session *s, struct moment now, struct buf *in);
+/* Bytes to be sent; the network adapter consumes them. */
+struct buf *
+session_output(struct session *s);
+/* False while unsent output or requests in flight are at their limit, or closing. */
+bool
+session_wants_input(const struct session *s);
+/* True once: asked to close when the output is empty. */
+bool
+session_closing(const struct session *s);
+/* Boot time by which a complete hello (or the rest of a begun frame, `partial` bytes being
+ * in hand) must have come; INT64_MAX: no limit now. */
+int64_t
+session_deadline(const struct session *s);
+/* Called when that passed: answers TIMEOUT where possible and closes. */
+void
+session_expired(struct session *s);
+
+#endif

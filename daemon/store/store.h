@@ -1,0 +1,96 @@
+/*
+ * The store: where durable state lives. One interface, several implementations
+ * (store_sqlite.c, store_memory.c); a replicated one fits behind the same calls.
+ *
+ * A store is used by one thread at a time: the loop thread until recovery is
+ * over, then the writer thread (writer.h), which owns it. Puts between begin
+ * and commit are one group: all of it is on disk when commit returns 0, or none.
+ * A stored thing is a position, put again as often as it moves; puts of
+ * the same key replace each other.
+ *
+ * Ownership: a store (later: a partition of it) belongs to one daemon at a time.
+ * claim() hands out a token that grows with each owner; every commit checks it,
+ * and ERR_STALE_TOKEN tells that another took over.
+ */
+#ifndef WQD_STORE_STORE_H
+#define WQD_STORE_STORE_H
+
+#include "base/clock.h"
+#include "engine/engine.h"
+
+#define STORE_SCHEMA_VERSION 1
+
+struct store;
+
+/* What open or recovery has to say about a failure: for one line to the operator. */
+struct store_error {
+	int code;         /* err.h: ERR_NEWER_SCHEMA, ERR_DAMAGED, ERR_LOCKED, -EACCES, ... */
+	char path[512];   /* the file it is about */
+	char detail[512]; /* what was seen: "schema 9999, this wqd knows 1" */
+	char next[256];   /* what to do: "install the newer wqd or restore a backup" */
+};
+
+/* Facts of the state directory. */
+struct store_meta {
+	char instance[37];    /* random UUID made with the database; marks children's environment */
+	bool same_boot;       /* the last commit was made in this boot: boot times are comparable */
+	int64_t last_wall_ns; /* wall time of the last commit */
+	uint64_t token;       /* ownership */
+};
+
+/* Receives the stored state: queues first, then jobs queue by queue in deadline order, then
+ * runs in order, then answers. A negative return stops and is passed on. */
+struct recover_sink {
+	void *ctx;
+	int (*queue)(void *ctx, struct str name, const struct queue_settings *s, bool paused);
+	int (*job)(void *ctx, const struct job_saved *j);
+	int (*run)(void *ctx, uint64_t run_seq, const struct run_record *r);
+	int (*answer)(void *ctx, const struct answer_saved *a);
+	/* Called now and then: `done` of about `total` things. May be NULL. */
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+};
+
+struct store_stats {
+	uint64_t commits, failed_commits, puts, bytes_written;
+	uint64_t file_bytes, wal_bytes;
+};
+
+struct store_ops {
+	const char *name;
+	int (*recover)(struct store *st, const struct recover_sink *sink, struct store_error *err);
+	int (*begin)(struct store *st);
+	/* The puts of a group; the sink's ctx is the store. They never fail by themselves:
+	 * the first failure is kept and returned by commit. */
+	const struct persist_sink *(*sink)(struct store *st);
+	/* Ends the group. `sync`: on disk when it returns. 0, ERR_STORE, -ENOSPC, -EIO,
+	 * ERR_STALE_TOKEN; on failure nothing of the group is stored. */
+	int (*commit)(struct store *st, struct moment now, bool sync);
+	/* Brings the log back into the main file as far as readers allow. Never blocks long. */
+	int (*checkpoint)(struct store *st);
+	/* A consistent copy of the whole in `path`, which must not exist. */
+	int (*backup)(struct store *st, const char *path);
+	int (*claim)(struct store *st, const char *owner, uint64_t *token);
+	int (*renew)(struct store *st, uint64_t token);
+	int (*release)(struct store *st, uint64_t token);
+	void (*stats)(struct store *st, struct store_stats *out);
+	/* A last checkpoint, then gone. */
+	void (*close)(struct store *st);
+};
+
+struct store {
+	const struct store_ops *ops;
+	struct store_meta meta;
+};
+
+/*
+ * Opens or creates the database in `dir` (exists, ours). Takes the lock of the
+ * directory for the life of the store: ERR_LOCKED when another daemon has it.
+ * A newer schema, a damaged or unreadable file: an error, and not a byte changed.
+ */
+int
+store_sqlite_open(const char *dir, struct store **out, struct store_error *err);
+/* Keeps nothing. For queues of level memory alone, and for tests. */
+int
+store_memory_open(struct store **out);
+
+#endif

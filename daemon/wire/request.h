@@ -1,0 +1,88 @@
+/*
+ * A decoded request, and what a reply is made of: plain structs between the
+ * wire adapter and the sessions. Bytes are borrowed from the arena of the
+ * connection until the batch they came in has been answered.
+ */
+#ifndef WQD_WIRE_REQUEST_H
+#define WQD_WIRE_REQUEST_H
+
+#include "engine/ops.h"
+
+enum request_kind {
+	REQ_UNKNOWN, /* an operation this daemon does not know: UNIMPLEMENTED */
+	REQ_HELLO,
+	REQ_PING,
+	REQ_UPDATE,
+	REQ_UPDATE_BATCH,
+	REQ_CANCEL,
+	REQ_FLUSH,
+	REQ_FLUSH_QUEUE,
+	REQ_WAIT,
+	REQ_GET,
+	REQ_LIST,
+	REQ_HISTORY,
+	REQ_DELETE,
+	REQ_DISABLE,
+	REQ_ENABLE,
+	REQ_KICK,
+	REQ_QUEUE_CREATE,
+	REQ_QUEUE_SET,
+	REQ_QUEUE_SHOW,
+	REQ_QUEUE_LIST,
+	REQ_QUEUE_DELETE,
+	REQ_PAUSE,
+	REQ_RESUME,
+	REQ_DRAIN,
+	REQ_STAT,
+	REQ_RELOAD,
+	REQ_SHUTDOWN,
+	REQ_KIND_COUNT
+};
+
+struct req_hello {
+	uint32_t version;
+	struct str client, token, namespace_;
+};
+
+struct req_list {
+	struct str queue, prefix;
+	bool has_state;
+	enum job_state state;
+	int64_t due_from_ns, due_to_ns;
+	uint64_t cursor;
+	uint32_t limit; /* 0: default */
+};
+
+struct req_history {
+	struct job_name job;
+	uint64_t skip;
+	uint32_t limit;
+};
+
+struct request {
+	uint64_t id;
+	uint64_t run_token;
+	enum request_kind kind;
+	union {
+		struct req_hello hello;
+		struct op_update update;
+		struct {
+			const struct op_update *v;
+			size_t n;
+		} batch;
+		struct op_cancel cancel;
+		struct op_flush flush;
+		struct op_flush_queue flush_queue;
+		struct op_wait wait;
+		struct op_job job; /* get, delete, disable, enable, kick */
+		struct req_list list;
+		struct req_history history;
+		struct op_queue_set queue_set;
+		struct op_queue queue;
+		struct op_queue_delete queue_delete;
+		struct op_drain drain;
+		bool drain_first; /* shutdown */
+	};
+};
+
+#endif

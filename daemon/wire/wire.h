@@ -1,0 +1,75 @@
+/*
+ * Wire: bytes to `struct request`, our structs to reply bytes. The only place
+ * that knows protobuf-c. Framing (a varint length before each message) is
+ * frame.h. Loop thread; no state but the caller's arena.
+ */
+#ifndef WQD_WIRE_WIRE_H
+#define WQD_WIRE_WIRE_H
+
+#include "base/buf.h"
+#include "engine/engine.h"
+#include "wire/request.h"
+
+/* Memory of the decoded requests of one read; emptied after the batch was answered. */
+struct arena;
+int
+arena_new(size_t max, struct arena **out);
+void
+arena_free(struct arena *a);
+void
+arena_reset(struct arena *a);
+
+/*
+ * Decodes one message of `n` bytes (without its length). 0; ERR_MALFORMED: not a
+ * Request, the connection has to go; -ENOMEM: arena full. A message that decodes
+ * but holds values of no meaning (an unknown enum number, a count over its limit,
+ * a time out of range) gives 0 and `*why` set to a static sentence: answer
+ * INVALID with out->id. Unknown operation: REQ_UNKNOWN. Milliseconds are checked
+ * before they become nanoseconds.
+ */
+int
+wire_decode(struct arena *a, const uint8_t *p, size_t n, struct request *out, const char **why);
+
+/* Appends a framed reply. 0, ERR_TOO_LONG (buffer full: nothing appended), -ENOMEM. */
+int
+wire_put_job_reply(struct buf *out, uint64_t id, const struct job_reply *r, bool made_key);
+int
+wire_put_status(struct buf *out, uint64_t id, enum status st, const char *message);
+
+struct hello_info {
+	const char *server, *instance;
+	uint32_t frame_max, in_flight_max;
+	int64_t now_ms;
+};
+int
+wire_put_hello(struct buf *out, uint64_t id, const struct hello_info *h);
+int
+wire_put_pong(struct buf *out, uint64_t id, struct str echo);
+
+/*
+ * Replies with lists are built piece by piece, then ended: begin, any number of
+ * puts of one kind, end (which appends the framed reply to `out`). The pieces are
+ * encoded at once, so what is borrowed may go after each put.
+ */
+struct wire_list;
+int
+wire_list_new(size_t max, struct wire_list **out);
+void
+wire_list_free(struct wire_list *l);
+void
+wire_list_begin(struct wire_list *l, uint64_t id, enum status st);
+/* Each: 0, ERR_TOO_LONG when the reply would pass its maximum (end the page before), -ENOMEM. */
+int
+wire_list_job(struct wire_list *l, const struct job_view *j);
+int
+wire_list_run(struct wire_list *l, const struct run_record *r);
+int
+wire_list_queue(struct wire_list *l, const struct queue_view *q);
+int
+wire_list_counter(struct wire_list *l, const char *name, int64_t value);
+int
+wire_list_result(struct wire_list *l, const struct job_reply *r, bool made_key);
+int
+wire_list_end(struct wire_list *l, uint64_t cursor, struct buf *out);
+
+#endif

@@ -1,0 +1,496 @@
+/*
+ * wq.h: the C client library of wqd, delayed work as a service.
+ *
+ * "Run this in 30 seconds, and if I ask again before, push it back":
+ *
+ *     wq_t *wq;
+ *     if (wq_connect("unix:/run/wqd/wqd.sock", NULL, &wq) < 0) ...
+ *     wq_update(wq, "hb", "host-17", 30000, NULL, NULL);
+ *
+ * Semantics: docs/semantics.md; the words below are its reply words. Man page:
+ * libwq(3).
+ *
+ * Two ways to call. The asynchronous calls (wq_send_*) queue a request, return
+ * at once, and call back when the reply is there; the application turns the
+ * handle with its own event loop by four hooks (wq_fd, wq_events,
+ * wq_timeout_ms, wq_process), or by wq_libevent.h. The blocking calls (all
+ * others) are made of those and turn the handle themselves; meanwhile callbacks
+ * of other requests may run.
+ *
+ * Threads: a handle belongs to one thread at a time. Different handles are
+ * independent. Callbacks run inside wq_process or inside a blocking call, on
+ * the caller's thread. The library starts no thread, installs no signal
+ * handler, and never raises SIGPIPE.
+ *
+ * Ownership: strings and bytes passed in are copied before a call returns.
+ * What a callback is given is borrowed and valid until it returns. What a
+ * function gives out "owned" is freed with the named function.
+ *
+ * Errors: functions return 0 or a negative number: -errno for the system's,
+ * WQ_ERR_* for the library's, and for replies of the error half the negative
+ * of the status (-WQ_INVALID ...). wq_strerror() has a sentence, wq_message()
+ * the daemon's own words on the last one, wq_retriable() whether the same
+ * request may succeed later.
+ *
+ * Times are milliseconds. Keys are 1 to 255 bytes of UTF-8 without control
+ * characters; queue names 1 to 128, and NULL means "default".
+ */
+#ifndef WQ_H
+#define WQ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WQ_VERSION_MAJOR 0
+#define WQ_VERSION_MINOR 1
+#define WQ_VERSION_PATCH 0
+
+/* A connection to a daemon (it may be down and come back), with its requests in flight. */
+typedef struct wq wq_t;
+
+/* ---- words ---- */
+
+/* What a request did, or why not (from 64 on: errors, nothing was changed). */
+typedef enum wq_status {
+	WQ_OK = 0,
+	WQ_CREATED = 1,             /* it was idle and is pending now */
+	WQ_UPDATED_TIMER = 2,       /* it was armed; its deadline moved */
+	WQ_UPDATED_READY = 3,       /* it was ready or held and was taken back */
+	WQ_REQUEUED_RUNNING = 4,    /* it is running and will run once more */
+	WQ_UNCHANGED = 5,           /* it was pending and the mode keeps that */
+	WQ_SKIPPED = 6,             /* inside the coalescing slack: nothing to do */
+	WQ_IDLE = 7,                /* nothing was pending or running */
+	WQ_NOT_PENDING_RUNNING = 8, /* not pending; a run goes on */
+	WQ_CANCELLED = 9,           /* the pending instance was taken away: it will not run */
+	WQ_CANCELLED_RUNNING = 10,  /* taken away, while a run went on (or was stopped) */
+	WQ_INVALID = 64,
+	WQ_NOT_FOUND = 65,
+	WQ_REFUSED_DISABLED = 66,
+	WQ_REFUSED_DRAINING = 67,
+	WQ_REFUSED_LIMIT = 68,
+	WQ_UNAUTHORIZED = 69,
+	WQ_STORAGE_ERROR = 70,
+	WQ_TIMEOUT = 71,
+	WQ_UNIMPLEMENTED = 72,
+	WQ_EXISTS = 73
+} wq_status_t;
+
+typedef enum wq_state {
+	WQ_STATE_IDLE = 0,
+	WQ_STATE_ARMED = 1,
+	WQ_STATE_READY = 2,
+	WQ_STATE_HELD = 3,
+	WQ_STATE_RUNNING = 4
+} wq_state_t;
+
+typedef enum wq_outcome {
+	WQ_RUN_NONE = 0,
+	WQ_RUN_DONE = 1,
+	WQ_RUN_FAILED = 2,
+	WQ_RUN_DEAD = 3,
+	WQ_RUN_CANCELLED = 4,
+	WQ_RUN_INTERRUPTED = 5,
+	WQ_RUN_TIMEOUT = 6
+} wq_outcome_t;
+
+typedef enum wq_mode {
+	WQ_SET = 0,     /* mod_delayed_work: the new deadline counts */
+	WQ_KEEP = 1,    /* queue_delayed_work: the first deadline counts */
+	WQ_EARLIER = 2, /* timer_reduce: only ever earlier */
+	WQ_LATER = 3    /* only ever later: heartbeats that may arrive out of order */
+} wq_mode_t;
+
+typedef enum wq_payload {
+	WQ_PAYLOAD_KEEP = 0,
+	WQ_PAYLOAD_REPLACE = 1,
+	WQ_PAYLOAD_APPEND = 2
+} wq_payload_t;
+
+typedef enum wq_durability {
+	WQ_DEFAULT = 0, /* the queue's */
+	WQ_SYNC = 1,    /* answered when on disk */
+	WQ_ASYNC = 2,   /* on disk within the commit interval */
+	WQ_MEMORY = 3   /* never on disk */
+} wq_durability_t;
+
+typedef enum wq_cancel_mode {
+	WQ_CANCEL_PLAIN = 0,
+	WQ_CANCEL_WAIT = 1, /* returns when no run is left */
+	WQ_CANCEL_KILL = 2  /* stops a run, then as wait */
+} wq_cancel_mode_t;
+
+typedef enum wq_timers {
+	WQ_TIMERS_KEEP = 0,
+	WQ_TIMERS_EXPEDITE = 1,
+	WQ_TIMERS_CANCEL = 2
+} wq_timers_t;
+
+/* Errors of the library itself. */
+#define WQ_ERR_ADDRESS     (-2000) /* not "unix:PATH", "tcp://HOST:PORT" or "tls://HOST:PORT" */
+#define WQ_ERR_CLOSED      (-2001) /* no connection, and the request may not be resent */
+#define WQ_ERR_PROTOCOL    (-2002) /* the peer does not speak wq.v1 */
+#define WQ_ERR_TOO_MANY    (-2003) /* "max_in_flight" requests wait already */
+#define WQ_ERR_TOO_LARGE   (-2004) /* over the daemon's frame limit */
+#define WQ_ERR_OPTION      (-2005) /* unknown option or bad value */
+#define WQ_ERR_TIMEOUT     (-2006) /* "timeout" passed without a reply; it may have been done */
+#define WQ_ERR_UNSUPPORTED (-2007) /* not in this build or version */
+
+/* ---- handles ---- */
+
+/*
+ * Makes a handle for `server` (NULL: $WQ_SERVER, else "unix:/run/wqd/wqd.sock")
+ * without connecting: that happens at the first request or wq_process, and again
+ * by itself, with growing jittered pauses, when the connection breaks.
+ * 0, WQ_ERR_ADDRESS, -ENOMEM. *out is owned: wq_free.
+ */
+int
+wq_new(const char *server, wq_t **out);
+/*
+ * wq_new, with options "name=value,name=value" (may be NULL), and connected: waits
+ * at most "connect_timeout". The usual start for blocking use.
+ */
+int
+wq_connect(const char *server, const char *options, wq_t **out);
+/* Closes. Callbacks of requests in flight are called with WQ_ERR_CLOSED first. NULL is allowed. */
+void
+wq_free(wq_t *wq);
+/*
+ * Sets one option by name. Before the first request.
+ *
+ *   name             default  meaning
+ *   client           program  name shown in the daemon's log
+ *   connect_timeout  5s       for one try to connect, hello included
+ *   timeout          30s      for a blocking call, besides its own waiting time; 0: none
+ *   reconnect        yes      connect again by itself
+ *   reconnect_min    50ms     first pause; doubled each time, with jitter
+ *   reconnect_max    5s       longest pause
+ *   resend           yes      give updates and cancels an idempotency id of their own and
+ *                             send them again after a reconnect; else they fail
+ *   max_in_flight    4096     requests waiting for replies
+ *   run_token        $WQ_RUN_TOKEN  sent along: says which run the caller is part of
+ *   sole_updater     no       the caller is the only one who updates its keys: updates inside
+ *                             the slack are answered SKIPPED by the library itself
+ *
+ * 0 or WQ_ERR_OPTION. Durations as "250ms", "30s", "1h30m".
+ */
+int
+wq_set(wq_t *wq, const char *name, const char *value);
+
+/* ---- turning the handle from an event loop ---- */
+
+/* The descriptor to watch; -1 while there is none. It may change at each wq_process. */
+int
+wq_fd(const wq_t *wq);
+#define WQ_READABLE 1
+#define WQ_WRITABLE 2
+/* What to watch it for: WQ_READABLE, WQ_WRITABLE or both. */
+int
+wq_events(const wq_t *wq);
+/* Call wq_process after at most this long, also without events; -1: no limit. */
+int
+wq_timeout_ms(const wq_t *wq);
+/*
+ * Does what is to be done without blocking: reads, writes, connects, calls back. Returns 0 or a
+ * negative error that wq_process cannot get over (with "reconnect" off: the connection is
+ * gone). `ready`: what the loop saw, 0 for a timeout.
+ */
+int
+wq_process(wq_t *wq, int ready);
+/* Requests sent or queued and not yet answered. */
+size_t
+wq_in_flight(const wq_t *wq);
+/* Turns the handle until nothing is in flight or `timeout_ms` (-1: none) passed: 0, WQ_ERR_TIMEOUT. */
+int
+wq_run(wq_t *wq, int timeout_ms);
+
+/* ---- answers ---- */
+
+/* A finished run or attempt. */
+typedef struct wq_run_info {
+	size_t size; /* of this struct, as the library knows it */
+	const char *queue;
+	const char *key;
+	uint64_t generation;
+	uint32_t attempt;
+	wq_outcome_t outcome;
+	int exit_code;                        /* -1: did not exit */
+	int signal;                           /* 0: not killed by one */
+	int error;                            /* errno of a start that failed */
+	int64_t due_ms, started_ms, ended_ms; /* started 0: never started */
+	uint32_t coalesced;
+	const void *output;
+	size_t output_len;
+	int truncated;
+	int final; /* 0: another attempt follows */
+} wq_run_info_t;
+
+/* The reply to one request. `result` is 0 or the negative error that a blocking call returns. */
+typedef struct wq_reply {
+	size_t size;
+	int result;
+	wq_status_t status;  /* meaningless when `result` is a library error */
+	const char *message; /* with an error: what was wrong; else NULL */
+	wq_state_t state_before;
+	int pending_before;
+	int64_t deadline_ms;     /* Unix ms, effective; -1: none */
+	int64_t old_deadline_ms; /* -1: none */
+	uint64_t generation;
+	uint32_t coalesced;
+	uint32_t disable_depth;
+	const char *key; /* the job's, also when the daemon made it; NULL where there is none */
+	const wq_run_info_t *run; /* what was waited for; NULL: none */
+	int local;                /* 1: answered by the library (sole_updater) */
+} wq_reply_t;
+
+/* Called once for each request. `arg` as given. May send further requests; may not free `wq`. */
+typedef void (*wq_reply_cb)(wq_t *wq, const wq_reply_t *reply, void *arg);
+
+/* A reply kept by the caller of a blocking call: embeds copies, needs no freeing. */
+typedef struct wq_result {
+	wq_status_t status;
+	wq_state_t state_before;
+	int pending_before;
+	int64_t deadline_ms, old_deadline_ms;
+	uint64_t generation;
+	uint32_t coalesced;
+	uint32_t disable_depth;
+	char key[256];
+	int has_run;
+	wq_outcome_t run_outcome;
+	int run_exit_code, run_signal, run_error;
+	uint32_t run_attempt;
+	int local;
+} wq_result_t;
+
+/* ---- update ---- */
+
+/* All there is to say about an update; WQ_UPDATE_INIT sets what most want. */
+typedef struct wq_update_opts {
+	size_t size;
+	wq_mode_t mode;
+	int64_t at_ms;       /* -1: use the delay; else Unix ms */
+	int if_pending;      /* never makes a new instance */
+	int64_t slack_ms;    /* -1: the queue's */
+	int64_t max_wait_ms; /* -1: the queue's; 0: no bound */
+	int64_t align_ms;    /* 0: none */
+	int align_exact;     /* no per-key offset */
+	wq_payload_t payload_mode;
+	const void *payload;
+	size_t payload_len;
+	wq_durability_t durability;
+	const char *idempotency_id; /* NULL: the library's own when "resend" is on */
+} wq_update_opts_t;
+#define WQ_UPDATE_INIT \
+	{ \
+		sizeof(wq_update_opts_t), WQ_SET, -1, 0, -1, -1, 0, 0, WQ_PAYLOAD_KEEP, NULL, 0, \
+			WQ_DEFAULT, NULL \
+	}
+
+/*
+ * mod_delayed_work: run `key` of `queue` in `delay_ms` (0: now; at most 100 years), and forget an
+ * earlier deadline. `key` NULL: a new job, its key made by the daemon (see result). `opts`, `result`
+ * may be NULL. Returns 0 or a negative error.
+ */
+int
+wq_update(wq_t *wq, const char *queue, const char *key, int64_t delay_ms,
+	const wq_update_opts_t *opts, wq_result_t *result);
+int
+wq_send_update(wq_t *wq, const char *queue, const char *key, int64_t delay_ms,
+	const wq_update_opts_t *opts, wq_reply_cb cb, void *arg);
+/* queue_delayed_work: the same with mode WQ_KEEP (over the mode in `opts`). */
+int
+wq_schedule(wq_t *wq, const char *queue, const char *key, int64_t delay_ms,
+	const wq_update_opts_t *opts, wq_result_t *result);
+
+/*
+ * Many updates in one message, applied in order. `cb` is called once for each, in order.
+ * Add up to 4096, then send. wq_batch_new: owned, given to wq_batch_send (freed there, also on
+ * error) or wq_batch_free.
+ */
+typedef struct wq_batch wq_batch_t;
+int
+wq_batch_new(wq_t *wq, wq_batch_t **out);
+int
+wq_batch_update(wq_batch_t *b, const char *queue, const char *key, int64_t delay_ms,
+	const wq_update_opts_t *opts);
+int
+wq_batch_send(wq_batch_t *b, wq_reply_cb cb, void *arg);
+void
+wq_batch_free(wq_batch_t *b);
+
+/* ---- cancel, flush, wait ---- */
+
+/*
+ * Takes the pending instance away. WQ_CANCEL_WAIT and _KILL return when no run of the job is left;
+ * `timeout_ms` bounds that (-1: none), then -WQ_TIMEOUT.
+ */
+int
+wq_cancel(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode, int timeout_ms,
+	wq_result_t *result);
+int
+wq_send_cancel(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode, int timeout_ms,
+	wq_reply_cb cb, void *arg);
+/* flush_work (now 0) and flush_delayed_work (now 1): waits for what is ready or running. */
+int
+wq_flush(
+	wq_t *wq, const char *queue, const char *key, int now, int timeout_ms, wq_result_t *result);
+int
+wq_send_flush(wq_t *wq, const char *queue, const char *key, int now, int timeout_ms, wq_reply_cb cb,
+	void *arg);
+/* flush_workqueue: waits for all that is ready, held or running now. */
+int
+wq_flush_queue(wq_t *wq, const char *queue, int timeout_ms);
+int
+wq_send_flush_queue(wq_t *wq, const char *queue, int timeout_ms, wq_reply_cb cb, void *arg);
+/* The final result of one instance (generation 0: the newest); a kept one at once. */
+int
+wq_wait(wq_t *wq, const char *queue, const char *key, uint64_t generation, int timeout_ms,
+	wq_result_t *result);
+int
+wq_send_wait(wq_t *wq, const char *queue, const char *key, uint64_t generation, int timeout_ms,
+	wq_reply_cb cb, void *arg);
+
+/* ---- one job ---- */
+
+typedef enum wq_job_op {
+	WQ_OP_DELETE = 21,  /* cancels what is pending and forgets results */
+	WQ_OP_DISABLE = 22, /* cancels, and refuses updates until enabled as often */
+	WQ_OP_ENABLE = 23,
+	WQ_OP_KICK = 24 /* an armed job is ready now; a dead one runs again */
+} wq_job_op_t;
+int
+wq_job(wq_t *wq, wq_job_op_t op, const char *queue, const char *key, wq_result_t *result);
+int
+wq_send_job(
+	wq_t *wq, wq_job_op_t op, const char *queue, const char *key, wq_reply_cb cb, void *arg);
+
+typedef struct wq_job_info {
+	size_t size;
+	const char *queue;
+	const char *key;
+	wq_state_t state;
+	int pending; /* also with WQ_STATE_RUNNING: will run once more */
+	wq_state_t pending_state;
+	int64_t deadline_ms; /* -1: none */
+	uint64_t generation;
+	uint32_t attempt;
+	uint32_t coalesced;
+	uint32_t disable_depth;
+	wq_durability_t durability;
+	uint64_t payload_bytes;
+	int dead;
+	const wq_run_info_t *last; /* NULL: none kept */
+} wq_job_info_t;
+
+typedef struct wq_queue_info {
+	size_t size;
+	const char *queue;
+	uint64_t jobs, armed, ready, held, running;
+	int paused, draining;
+	size_t n_settings;
+	const char *const *names;  /* n_settings of them, as in the configuration */
+	const char *const *values; /* text */
+} wq_queue_info_t;
+
+/* ---- looking: `each` returns 0 to go on, anything else to stop (which is no error) ---- */
+
+typedef int (*wq_job_cb)(const wq_job_info_t *job, void *arg);
+typedef int (*wq_run_cb)(const wq_run_info_t *run, void *arg);
+typedef int (*wq_queue_cb)(const wq_queue_info_t *queue, void *arg);
+typedef int (*wq_counter_cb)(const char *name, int64_t value, void *arg);
+
+/* -WQ_NOT_FOUND when the job is unknown. */
+int
+wq_get(wq_t *wq, const char *queue, const char *key, wq_job_cb each, void *arg);
+
+typedef struct wq_list_opts {
+	size_t size;
+	const char *queue;              /* NULL: all */
+	const char *prefix;             /* of the key; NULL: any */
+	int state;                      /* wq_state_t, or -1: any */
+	int64_t due_from_ms, due_to_ms; /* -1: no bound */
+	uint32_t page;                  /* jobs a round trip, 0: 500 */
+} wq_list_opts_t;
+#define WQ_LIST_INIT \
+	{ \
+		sizeof(wq_list_opts_t), NULL, NULL, -1, -1, -1, 0 \
+	}
+/* All matching jobs, page by page, in no particular order; one that exists throughout is shown once. */
+int
+wq_list(wq_t *wq, const wq_list_opts_t *opts, wq_job_cb each, void *arg);
+/* Kept runs, newest first; `key` NULL: of the whole queue; at most `limit` (0: all). */
+int
+wq_history(wq_t *wq, const char *queue, const char *key, uint64_t limit, wq_run_cb each, void *arg);
+int
+wq_stat(wq_t *wq, wq_counter_cb each, void *arg);
+/* Round trip; *rtt_us may be NULL. */
+int
+wq_ping(wq_t *wq, int64_t *rtt_us);
+
+/* ---- queues ---- */
+
+/* `names`/`values`: settings as in wqd.conf(5). -WQ_EXISTS, -WQ_INVALID (wq_message says which). */
+int
+wq_queue_create(
+	wq_t *wq, const char *queue, size_t n, const char *const *names, const char *const *values);
+int
+wq_queue_set(
+	wq_t *wq, const char *queue, size_t n, const char *const *names, const char *const *values);
+/* `queue` NULL: all. */
+int
+wq_queue_show(wq_t *wq, const char *queue, wq_queue_cb each, void *arg);
+int
+wq_queue_delete(wq_t *wq, const char *queue, wq_timers_t timers, int timeout_ms);
+int
+wq_pause(wq_t *wq, const char *queue);
+int
+wq_resume(wq_t *wq, const char *queue);
+/* drain_workqueue. `pause_after`: nothing starts when it returns. */
+int
+wq_drain(wq_t *wq, const char *queue, wq_timers_t timers, int pause_after, int timeout_ms);
+
+/* ---- the daemon ---- */
+
+int
+wq_reload(wq_t *wq);
+int
+wq_shutdown(wq_t *wq, int drain);
+
+/* ---- words and errors ---- */
+
+/* "CREATED" ...; "?" for an unknown number. Static storage, any thread. */
+const char *
+wq_status_word(wq_status_t status);
+const char *
+wq_state_word(wq_state_t state);
+const char *
+wq_outcome_word(wq_outcome_t outcome);
+/* A sentence for any error this library returns. Static storage, any thread. */
+const char *
+wq_strerror(int error);
+/* The word for an error: "INVALID", "CLOSED", "EPIPE" ... Static storage. */
+const char *
+wq_error_word(int error);
+/* The daemon's own words on the last error of this handle's thread of calls; "" when none. Borrowed
+ * until the next call. */
+const char *
+wq_message(const wq_t *wq);
+/* 1 when the same request may succeed later without anybody changing it. */
+int
+wq_retriable(int error);
+/* "250ms", "30s", "1h30m", "2d", also plain milliseconds; 0 or WQ_ERR_OPTION. */
+int
+wq_parse_duration(const char *text, int64_t *ms);
+/* "0.1.0" */
+const char *
+wq_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Runs the whole test suite and ends with one line `N passed, N failed`.
+
+Unit and model programs are built on Check and print TAP; the system and lint
+tests are pytest files. A program that dies, or prints no test, counts as a
+failure. `-k WORD` keeps the programs and pytest cases with that word.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+
+
+def run_program(path, timeout):
+    env = dict(os.environ, CK_TAP_LOG_FILE_NAME="-", CK_VERBOSITY="silent")
+    start = time.monotonic()
+    try:
+        done = subprocess.run([path], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=timeout, check=False)
+        out, code = done.stdout.decode(errors="replace"), done.returncode
+    except subprocess.TimeoutExpired as e:
+        out, code = (e.stdout or b"").decode(errors="replace"), "timeout"
+    passed = len(re.findall(r"^ok \d+", out, re.M))
+    failed = len(re.findall(r"^not ok \d+", out, re.M))
+    if (code != 0 and failed == 0) or passed + failed == 0:
+        failed += 1
+    print(f"{path}: {passed} passed, {failed} failed ({time.monotonic() - start:.1f} s)", flush=True)
+    if failed:
+        print(re.sub(r"^ok .*\n", "", out, flags=re.M), f"exit: {code}", flush=True)
+    return passed, failed
+
+
+def run_pytest(args, word):
+    roots = [d for d in (os.path.join(args.source, "tests", "system"),
+                         os.path.join(args.source, "tests", "lint"))
+             if any(f.startswith("test_") for _, _, fs in os.walk(d) for f in fs)]
+    if not roots:
+        return 0, 0, 0
+    with tempfile.TemporaryDirectory() as tmp:
+        report = os.path.join(tmp, "report.xml")
+        env = dict(os.environ, WQ_SOURCE=os.path.abspath(args.source),
+                   WQ_BUILD=os.path.abspath(args.build), PYTHONDONTWRITEBYTECODE="1")
+        cmd = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider",
+               "--durations=15", f"--junitxml={report}"] + roots
+        if word:
+            cmd += ["-k", word]
+        code = subprocess.run(cmd, env=env, stdin=subprocess.DEVNULL, check=False).returncode
+        if not os.path.exists(report):
+            return 0, 1, 0
+        counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+        for suite in ET.parse(report).getroot().iter("testsuite"):
+            for k in counts:
+                counts[k] += int(suite.get(k, 0))
+    bad = counts["failures"] + counts["errors"]
+    if code not in (0, 5) and bad == 0:
+        bad = 1
+    return counts["tests"] - bad - counts["skipped"], bad, counts["skipped"]
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__)
+    ap.add_argument("--source", default=".")
+    ap.add_argument("--build", default=".")
+    ap.add_argument("--timeout", type=float, default=1200, help="seconds for one program")
+    ap.add_argument("-k", dest="word", default="")
+    ap.add_argument("--no-system", action="store_true", help="programs alone, no pytest")
+    ap.add_argument("programs", nargs="*")
+    args = ap.parse_args()
+
+    passed = failed = skipped = 0
+    for prog in args.programs:
+        if args.word and args.word not in prog:
+            continue
+        p, f = run_program(os.path.join(args.build, prog), args.timeout)
+        passed, failed = passed + p, failed + f
+    if not args.no_system:
+        p, f, skipped = run_pytest(args, args.word)
+        passed, failed = passed + p, failed + f
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""), flush=True)
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
