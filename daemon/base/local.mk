@@ -1,16 +1,13 @@
 daemon_libwqd_a_SOURCES += \
-	%reldir%/alloc.c \
-	%reldir%/alloc.h \
-	%reldir%/assert.c \
-	%reldir%/assert.h \
-	%reldir%/buf.c \
-	%reldir%/buf.h \
-	%reldir%/clock.c \
-	%reldir%/clock.h \
-	%reldir%/err.c \
-	%reldir%/err.h \
+	%reldir%/alloc.c %reldir%/alloc.h \
+	%reldir%/assert.c %reldir%/assert.h \
+	%reldir%/buf.c %reldir%/buf.h \
+	%reldir%/clock.c %reldir%/clock.h \
+	%reldir%/err.c %reldir%/err.h \
+	%reldir%/hist.h \
 	%reldir%/list.h \
-	%reldir%/log.c \
-	%reldir%/log.h \
+	%reldir%/log.c %reldir%/log.h \
 	%reldir%/reactor.h \
-	%reldir%/str.h
+	%reldir%/siphash.h \
+	%reldir%/str.h \
+	%reldir%/text.h
