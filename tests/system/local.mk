@@ -1,2 +1,3 @@
-# pytest over a real daemon; every test_*.py here is run by tests/run.py.
-EXTRA_DIST += $(srcdir)/tests/system/*.py
+# pytest over a real daemon; every test_*.py here is run by tests/run.py. The folder is
+# distributed whole.
+EXTRA_DIST += %reldir%
