@@ -7,6 +7,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/hist.h \
 	%reldir%/list.h \
 	%reldir%/log.c %reldir%/log.h \
+	%reldir%/peer.h \
 	%reldir%/reactor.h \
 	%reldir%/siphash.h \
 	%reldir%/str.h \

@@ -13,27 +13,23 @@
 #ifndef WQD_SERVICE_SESSION_H
 #define WQD_SERVICE_SESSION_H
 
-#include <sys/types.h>
-
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/peer.h"
 #include "service/service.h"
 
 struct session;
 
-struct session_peer {
-	bool unix_socket;
-	uid_t uid; /* unix sockets only */
-	gid_t gid;
-	pid_t pid;
-	char address[64]; /* for logs */
-};
-
 int
-session_new(struct service *svc, const struct session_peer *peer, struct session **out);
+session_new(struct service *svc, const struct peer *peer, struct session **out);
 /* The peer is gone: its waiting requests are abandoned. */
 void
 session_free(struct session *s);
+/* What the owner hangs on it: the connection that output_ready is about. */
+void
+session_set_user(struct session *s, void *user);
+void *
+session_user(const struct session *s);
 
 /*
  * Takes what it can of `in` (consumes whole frames) as one batch. Returns 0, or
