@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static _Atomic int64_t fault_countdown = -1; /* any thread */
 static _Atomic int fault_sticky;
@@ -114,6 +116,63 @@ x_free(void *p)
 		return;
 	atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
 	free(p);
+}
+
+static void *
+pages_alloc(size_t n)
+{
+	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void *
+big_alloc(size_t n)
+{
+	if (n < BIG_MIN)
+		return x_zalloc(n);
+	return fault_hit() ? NULL : counted(pages_alloc(n));
+}
+
+void *
+big_resize(void *p, size_t old, size_t n)
+{
+	void *q;
+
+	if (p && old >= BIG_MIN && n >= BIG_MIN) {
+		q = fault_hit() ? MAP_FAILED : mremap(p, old, n, MREMAP_MAYMOVE);
+		return q == MAP_FAILED ? NULL : q;
+	}
+	q = big_alloc(n);
+	if (q && p) {
+		memcpy(q, p, old < n ? old : n);
+		big_free(p, old);
+	}
+	return q;
+}
+
+void
+big_discard(void *p, size_t n, size_t from, size_t to)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (n < BIG_MIN)
+		return;
+	from = (from + page - 1) & ~(page - 1);
+	to &= ~(page - 1);
+	if (from < to)
+		(void)madvise((char *)p + from, to - from, MADV_DONTNEED);
+}
+
+void
+big_free(void *p, size_t n)
+{
+	if (n < BIG_MIN || !p) {
+		x_free(p);
+		return;
+	}
+	atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+	munmap(p, n);
 }
 
 void

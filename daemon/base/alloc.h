@@ -36,6 +36,25 @@ void
 x_free(void *p);
 
 /*
+ * Large arrays that must not pause who grows them. From BIG_MIN bytes on they are pages straight
+ * from the system: zeroed when first touched, moved without a copy when resized, given back a
+ * piece at a time. Smaller ones are ordinary blocks. The owner remembers the size.
+ */
+#define BIG_MIN ((size_t)128 << 10)
+/* Zeroed; NULL when memory runs out. */
+void *
+big_alloc(size_t n);
+/* Keeps the first min(old, n) bytes; what is new is zeroed. NULL: nothing changed. */
+void *
+big_resize(void *p, size_t old, size_t n);
+/* The bytes [from, to) of the array won't be read again, except as zeros or as they were: whole
+ * pages among them go back to the system. */
+void
+big_discard(void *p, size_t n, size_t from, size_t to);
+void
+big_free(void *p, size_t n);
+
+/*
  * Fault injection: the allocation after `countdown` more fails, once (`sticky`
  * false) or from then on. Negative: off. Compiled in always, reached by tests
  * and by the fault-injection build's control alone.
