@@ -4,11 +4,11 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/buf.c %reldir%/buf.h \
 	%reldir%/clock.c %reldir%/clock.h \
 	%reldir%/err.c %reldir%/err.h \
-	%reldir%/hist.h \
+	%reldir%/hist.c %reldir%/hist.h \
 	%reldir%/list.h \
 	%reldir%/log.c %reldir%/log.h \
 	%reldir%/peer.h \
 	%reldir%/reactor.h \
-	%reldir%/siphash.h \
+	%reldir%/siphash.c %reldir%/siphash.h \
 	%reldir%/str.h \
-	%reldir%/text.h
+	%reldir%/text.c %reldir%/text.h

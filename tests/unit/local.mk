@@ -1,8 +1,28 @@
 # One program a module: tests/unit/test_MODULE.c, built on Check.
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(srcdir)/tests
-EXTRA_DIST += tests/unit/unit.h
+EXTRA_DIST += tests/unit/random.h tests/unit/unit.h
 
 UNIT_TESTS += tests/unit/test_base
 tests_unit_test_base_SOURCES = tests/unit/test_base.c
 tests_unit_test_base_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_base_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_timer
+tests_unit_test_timer_SOURCES = tests/unit/test_timer.c
+tests_unit_test_timer_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_timer_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_map
+tests_unit_test_map_SOURCES = tests/unit/test_map.c
+tests_unit_test_map_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_map_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_text
+tests_unit_test_text_SOURCES = tests/unit/test_text.c
+tests_unit_test_text_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_text_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_settings
+tests_unit_test_settings_SOURCES = tests/unit/test_settings.c
+tests_unit_test_settings_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_settings_LDADD = $(TEST_LIBS)

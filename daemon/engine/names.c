@@ -1,0 +1,57 @@
+/* Which queue names and keys are accepted (ops.h has the set). */
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "base/text.h"
+#include "engine/ops.h"
+#include "engine/settings.h"
+
+/* The refused characters above ASCII, as the ranges of their UTF-8 forms. */
+static const struct refused {
+	uint8_t n;
+	uint8_t low[3], high_last; /* all bytes but the last are the same in a range */
+} refused[] = {
+	{ 2, { 0xc2, 0x80 }, 0x9f },       /* U+0080-009F: control */
+	{ 2, { 0xd8, 0x9c }, 0x9c },       /* U+061C: bidirectional */
+	{ 3, { 0xe2, 0x80, 0x8e }, 0x8f }, /* U+200E-F */
+	{ 3, { 0xe2, 0x80, 0xaa }, 0xae }, /* U+202A-E */
+	{ 3, { 0xe2, 0x81, 0xa6 }, 0xa9 }, /* U+2066-9 */
+};
+
+static bool
+refused_at(const uint8_t *b, size_t left)
+{
+	if (b[0] < 0x80)
+		return b[0] < 0x20 || b[0] == 0x7f;
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		const struct refused *r = &refused[i];
+
+		if (left >= r->n && memcmp(b, r->low, r->n - 1u) == 0 &&
+			b[r->n - 1] >= r->low[r->n - 1] && b[r->n - 1] <= r->high_last)
+			return true;
+	}
+	return false;
+}
+
+static bool
+name_valid(struct str s, size_t max)
+{
+	if (s.n == 0 || s.n > max || s.p[0] == ' ' || s.p[s.n - 1] == ' ' || !text_utf8_valid(s))
+		return false;
+	for (size_t i = 0; i < s.n; i++)
+		if (refused_at((const uint8_t *)s.p + i, s.n - i))
+			return false;
+	return true;
+}
+
+bool
+key_valid(struct str key)
+{
+	return name_valid(key, KEY_MAX);
+}
+
+bool
+queue_name_valid(struct str name)
+{
+	return name_valid(name, QUEUE_NAME_MAX) && !memchr(name.p, '/', name.n);
+}
