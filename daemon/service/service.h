@@ -47,7 +47,7 @@ struct service_config {
 	void (*kill_run)(void *ctx, uint64_t run_id);
 	/* The session's output has grown outside session_input. */
 	void (*output_ready)(void *ctx, struct session *s);
-	/* Commit state, for durable replies: marks up to `committed` are on disk. */
+	/* Reads the configuration again; on failure a sentence in `why`. */
 	int (*reload)(void *ctx, char *why, size_t size);
 	void (*shutdown)(void *ctx, bool drain);
 	/* Adds the daemon's own counters to a stat reply. */
@@ -76,6 +76,15 @@ service_set_degraded(struct service *svc, bool degraded);
 /* From now on newcomers are REFUSED_DRAINING. */
 void
 service_set_stopping(struct service *svc);
+/* engine_configure_queue with its effects applied: what the configuration file says of a queue. 0
+ * or a negative error. */
+int
+service_configure_queue(struct service *svc, struct moment now, struct str name,
+	const struct queue_settings *s);
+/* A framed REFUSED_LIMIT reply of id 0, for who is turned away at the door. Lives as long as the
+ * service. */
+struct str
+service_busy_reply(const struct service *svc);
 struct service_counters *
 service_counters(struct service *svc);
 /* Durable replies that wait for a commit. */
