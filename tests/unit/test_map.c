@@ -47,7 +47,7 @@ items_new(uint32_t n)
 static void
 add(struct map *m, struct item *it, int kind)
 {
-	ck_assert_int_eq(map_add(m, &it->node, item_hash(kind, it->key)), 0);
+	unit_check(map_add(m, &it->node, item_hash(kind, it->key)) == 0);
 	it->in = true;
 }
 
@@ -64,7 +64,7 @@ expect(const struct map *m, struct item *it, int kind)
 	uint64_t hash = item_hash(kind, it->key);
 
 	map_prefetch(m, hash);
-	ck_assert_ptr_eq(map_find(m, hash, &it->key), it->in ? &it->node : NULL);
+	unit_check(map_find(m, hash, &it->key) == (it->in ? &it->node : NULL));
 }
 
 START_TEST(random_adds_and_deletes_agree_with_an_array)
@@ -118,11 +118,11 @@ START_TEST(no_operation_moves_more_than_a_few_buckets)
 		else
 			del(&m, &v[i - MANY]);
 		size = m.now.mask + 1;
-		ck_assert(size == was || size == 2 * was || 2 * size == was || was == 0);
+		unit_check(size == was || size == 2 * was || 2 * size == was || was == 0);
 		if (size == was && m.old.buckets)
-			ck_assert_uint_le(m.moved - moved, 16);
-		ck_assert(m.n <= size + 1);
-		ck_assert(size <= 32 || m.n >= size / 32);
+			unit_check(m.moved - moved <= 16);
+		unit_check(m.n <= size + 1);
+		unit_check(size <= 32 || m.n >= size / 32);
 		moved = m.moved;
 	}
 	ck_assert_uint_le(size, 32);
@@ -176,7 +176,7 @@ START_TEST(a_scan_of_a_still_map_shows_each_node_once)
 		ck_assert_uint_eq(shown, n + 1);
 		ck_assert_uint_le(calls, m.now.mask + 1);
 		for (uint32_t i = 0; i <= n; i++) {
-			ck_assert_uint_eq(v[i].shown, 1);
+			unit_check(v[i].shown == 1);
 			v[i].shown = 0;
 		}
 	}
@@ -222,7 +222,7 @@ START_TEST(a_scan_of_a_changing_map_misses_nobody_who_stays)
 			churn(&m, v, &rnd, growing);
 		} while (cursor);
 		for (uint32_t i = 0; i < KEYS; i += 2)
-			ck_assert(!v[i].in || v[i].shown > 0);
+			unit_check(!v[i].in || v[i].shown > 0);
 	}
 	map_done(&m);
 	x_free(v);
@@ -280,7 +280,7 @@ START_TEST(pages_given_back_early_lose_nothing)
 
 	ck_assert_ptr_nonnull(p);
 	for (size_t i = 0; i < n; i++)
-		ck_assert_int_eq(p[i], 0);
+		unit_check(p[i] == 0);
 	memset(p, 'x', n);
 	big_discard(p, n, 0, BIG_MIN);
 	big_discard(p, n, BIG_MIN + 1, BIG_MIN + 2);

@@ -33,12 +33,12 @@ ref_first(struct ref *r, size_t n)
 static void
 ref_set(struct timers *ts, struct ref *r, int64_t due, uint64_t seq)
 {
-	ck_assert_int_eq(timer_set(ts, &r->timer, due, seq), 0);
+	unit_check(timer_set(ts, &r->timer, due, seq) == 0);
 	r->armed = true;
 	r->due = due;
 	r->seq = seq;
-	ck_assert(timer_armed(&r->timer));
-	ck_assert_int_eq(timer_due(ts, &r->timer), due);
+	unit_check(timer_armed(&r->timer));
+	unit_check(timer_due(ts, &r->timer) == due);
 }
 
 static void
@@ -46,7 +46,7 @@ ref_del(struct timers *ts, struct ref *r)
 {
 	timer_del(ts, &r->timer);
 	r->armed = false;
-	ck_assert(!timer_armed(&r->timer));
+	unit_check(!timer_armed(&r->timer));
 }
 
 /* Few different deadlines, so that the order among equals counts. */
@@ -67,7 +67,7 @@ START_TEST(random_sets_moves_and_deletes_agree_with_a_linear_search)
 		if (step % 64 == 0)
 			timers_verify(&ts);
 		t = ref_first(r, FEW);
-		ck_assert_ptr_eq(timers_first(&ts), t ? &t->timer : NULL);
+		unit_check(timers_first(&ts) == (t ? &t->timer : NULL));
 	}
 	for (int i = 0; i < FEW; i++)
 		ref_del(&ts, &r[i]);
@@ -85,17 +85,17 @@ START_TEST(many_come_out_in_order_and_memory_follows_the_live_ones)
 
 	timers_init(&ts);
 	for (uint64_t i = 0; i < MANY; i++)
-		ck_assert_int_eq(timer_set(&ts, &t[i], (int64_t)rnd_below(&rnd, 1000), i), 0);
+		unit_check(timer_set(&ts, &t[i], (int64_t)rnd_below(&rnd, 1000), i) == 0);
 	ck_assert_uint_lt(ts.cap, 2 * MANY);
 	timers_verify(&ts);
 	for (int i = 0; i < MANY; i++) {
 		e = ts.heap[0];
-		ck_assert_ptr_eq(timers_first(&ts), e.timer);
-		ck_assert(e.due_ns > before.due_ns ||
+		unit_check(timers_first(&ts) == e.timer);
+		unit_check(e.due_ns > before.due_ns ||
 			(e.due_ns == before.due_ns && e.seq > before.seq));
 		before = e;
 		timer_del(&ts, e.timer);
-		ck_assert(ts.cap <= 64 || ts.n >= ts.cap / 4);
+		unit_check(ts.cap <= 64 || ts.n >= ts.cap / 4);
 	}
 	ck_assert_uint_eq(ts.n, 0);
 	timers_done(&ts);
@@ -133,7 +133,7 @@ START_TEST(without_memory_a_new_timer_is_refused_and_an_armed_one_still_moves)
 	ck_assert_int_eq(timer_set(&ts, &t[0], 1, 1), -ENOMEM);
 	ck_assert(!timer_armed(&t[0]));
 	for (uint64_t i = 0; i < 64; i++)
-		ck_assert_int_eq(timer_set(&ts, &t[i], (int64_t)i, i), 0);
+		unit_check(timer_set(&ts, &t[i], (int64_t)i, i) == 0);
 	alloc_fault_set(0, 1);
 	ck_assert_int_eq(timer_set(&ts, &t[64], -1, 64), -ENOMEM);
 	ck_assert(!timer_armed(&t[64]));
@@ -153,7 +153,7 @@ START_TEST(without_memory_to_shrink_the_array_stays)
 
 	timers_init(&ts);
 	for (uint64_t i = 0; i < MANY; i++)
-		ck_assert_int_eq(timer_set(&ts, &t[i], (int64_t)i, i), 0);
+		unit_check(timer_set(&ts, &t[i], (int64_t)i, i) == 0);
 	alloc_fault_set(0, 1);
 	for (int i = 0; i < MANY; i++)
 		timer_del(&ts, &t[i]);

@@ -13,6 +13,13 @@
 
 #include "base/alloc.h"
 
+/* For inner loops: ck_assert() tells its parent process where it is, each time. */
+#define unit_check(cond) \
+	do { \
+		if (!(cond)) \
+			ck_abort_msg("%s:%d: %s", __FILE__, __LINE__, #cond); \
+	} while (0)
+
 static int unit_fds_before;
 static int64_t unit_live_before;
 
