@@ -26,3 +26,8 @@ UNIT_TESTS += tests/unit/test_settings
 tests_unit_test_settings_SOURCES = tests/unit/test_settings.c
 tests_unit_test_settings_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_settings_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_conf
+tests_unit_test_conf_SOURCES = tests/unit/test_conf.c
+tests_unit_test_conf_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_conf_LDADD = $(TEST_LIBS)

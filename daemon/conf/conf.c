@@ -1,0 +1,108 @@
+#include "conf/conf.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "conf/load.h"
+#include "conf/option.h"
+
+#define MESSAGE_MAX 1024
+
+int
+config_load(const char *path, struct config **out, char **why)
+{
+	struct config *c = x_zalloc(sizeof *c);
+	char message[MESSAGE_MAX] = "no memory for the configuration";
+	int err = -ENOMEM;
+
+	if (c)
+		err = options_default(&config_scope, c);
+	if (!err && path)
+		err = config_read(path, c, message, sizeof message);
+	if (err) {
+		*why = must_strdup(message);
+		config_free(c);
+		return err;
+	}
+	*out = c;
+	return 0;
+}
+
+void
+config_free(struct config *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->n_handlers; i++)
+		options_clear(&handler_scope, &c->handlers[i]);
+	x_free(c->handlers);
+	x_free(c->queues);
+	options_clear(&config_scope, c);
+	x_free(c);
+}
+
+const struct handler *
+config_handler(const struct config *c, struct str name)
+{
+	for (size_t i = 0; i < c->n_handlers; i++)
+		if (str_eq(name, str_from(c->handlers[i].name)))
+			return &c->handlers[i];
+	return NULL;
+}
+
+static const struct option *
+top_option(const char *name)
+{
+	for (size_t i = 0; i < config_scope.n; i++)
+		if (strcmp(config_scope.rows[i].name, name) == 0)
+			return &config_scope.rows[i];
+	return NULL;
+}
+
+int
+config_override(struct config *c, const char *name, const char *value, char **why)
+{
+	const struct option *o = top_option(name);
+	struct config scratch = { 0 };
+	char message[MESSAGE_MAX], shown[200], range[512];
+	int err;
+
+	wq_assert(o != NULL);
+	err = option_set(o, &scratch, value);
+	option_clear(o, &scratch);
+	if (err) {
+		snprintf(message, sizeof message, "%s: %s is no such value; right is: %s", name,
+			log_field(shown, sizeof shown, str_from(value)),
+			option_range(o, range, sizeof range));
+		*why = must_strdup(message);
+		return err;
+	}
+	option_clear(o, c);
+	return option_set(o, c, value);
+}
+
+size_t
+config_need_restart(const struct config *old, const struct config *new, char *names, size_t size)
+{
+	char a[8192], b[8192];
+	size_t at = 0, n = 0;
+
+	names[0] = '\0';
+	for (size_t i = 0; i < config_scope.n; i++) {
+		const struct option *o = &config_scope.rows[i];
+
+		if (o->reload ||
+			strcmp(option_get(o, old, a, sizeof a), option_get(o, new, b, sizeof b)) ==
+				0)
+			continue;
+		if (at < size)
+			at += (size_t)snprintf(
+				names + at, size - at, "%s%s", n ? ", " : "", o->name);
+		n++;
+	}
+	return n;
+}

@@ -1,0 +1,133 @@
+/* The rows themselves. Column by column: see struct option. */
+#include "conf/conf.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "conf/check.h"
+#include "conf/option.h"
+
+#define SECOND NS_PER_S
+#define MILLI  NS_PER_MS
+#define HOUR   (3600 * NS_PER_S)
+#define DAY    (24 * HOUR)
+#define KIB    1024ll
+#define MIB    (1024 * KIB)
+#define GIB    (1024 * MIB)
+
+#define ADDRESSES \
+	"list of \"unix:/PATH\" (at most 107 bytes), \"tcp://HOST:PORT\", " \
+	"\"tcp://[V6ADDRESS]:PORT\""
+
+static const char *const store_names[] = { "sqlite", "memory" };
+static const struct word_table store_words = { store_names, ARRAY_SIZE(store_names) };
+
+static const char *const level_names[] = {
+	[LOG_ERROR_] = "error",
+	[LOG_WARN_] = "warning",
+	[LOG_INFO_] = "info",
+	[LOG_DEBUG_] = "debug",
+};
+static const struct word_table level_words = { level_names, ARRAY_SIZE(level_names) };
+
+/* clang-format off */
+#define AT(m)      offsetof(struct config, m), sizeof((struct config *)0)->m
+#define RELOAD     true
+#define RESTART    false
+#define PLAIN      NULL, NULL, NULL
+
+static const struct option config_rows[] = {
+{ "state_dir", OPT_PATH, AT(state_dir), 0, 0, "/var/lib/wqd", PLAIN, RESTART,
+  "Folder of the database and of the lock that keeps a second daemon out. It must exist." },
+{ "listen", OPT_LIST, AT(listen), 1, 64, "unix:/run/wqd/wqd.sock", NULL, check_address, ADDRESSES, RESTART,
+  "Where clients are served. Sockets that the service manager passes replace this list." },
+{ "socket_mode", OPT_MODE, AT(socket_mode), 0, 0777, "0660", PLAIN, RESTART,
+  "Permissions of the unix sockets that the daemon makes." },
+{ "socket_group", OPT_TEXT, AT(socket_group), 0, 0, NULL, NULL, check_group_exists, "an existing group", RESTART,
+  "Group of the unix sockets that the daemon makes. Without it, the daemon's own." },
+{ "allow_plaintext", OPT_BOOL, AT(allow_plaintext), 0, 0, "no", PLAIN, RESTART,
+  "Whether TCP without TLS may be offered to other machines. Anybody who reaches such a port may do anything." },
+{ "store", OPT_CHOICE, AT(store), 0, 0, "sqlite", &store_words, NULL, NULL, RESTART,
+  "Where jobs are kept. With memory everything is lost when the daemon ends." },
+{ "commit_interval", OPT_DURATION, AT(commit_interval_ns), MILLI, 10 * SECOND, "50ms", PLAIN, RESTART,
+  "Longest time between an answer of durability async and its commit: what a crash can lose." },
+{ "log_level", OPT_WORD, AT(log_level), 0, 0, "info", &level_words, NULL, NULL, RELOAD,
+  "Least important lines that are logged." },
+{ "stop_timeout", OPT_DURATION, AT(stop_timeout_ns), 0, DAY, "20s", PLAIN, RELOAD,
+  "How long a stop waits for running jobs before it interrupts them." },
+{ "hello_timeout", OPT_DURATION, AT(hello_timeout_ns), 100 * MILLI, HOUR, "10s", PLAIN, RESTART,
+  "A connection without its first message after this time is closed." },
+{ "frame_timeout", OPT_DURATION, AT(frame_timeout_ns), 100 * MILLI, HOUR, "30s", PLAIN, RESTART,
+  "A message that has begun and is not whole after this time ends its connection." },
+{ "frame_max", OPT_SIZE, AT(frame_max), 64 * KIB, 64 * MIB, "2m", PLAIN, RESTART,
+  "Longest message taken." },
+{ "output_max", OPT_SIZE, AT(output_max), 64 * KIB, 64 * MIB, "1m", PLAIN, RESTART,
+  "A connection with more unsent bytes than this is not read until its client reads." },
+{ "max_connections", OPT_NUMBER, AT(max_connections), 1, 1000000, "10000", PLAIN, RESTART,
+  "Connections at once. More are turned away." },
+{ "max_in_flight", OPT_NUMBER, AT(max_in_flight), 1, 1000000, "65536", PLAIN, RESTART,
+  "Requests of one connection that wait for their answer. Beyond it the connection is not read." },
+{ "max_jobs", OPT_NUMBER, AT(max_jobs), 1, 1000000000, "50000000", PLAIN, RESTART,
+  "Jobs known at once, over all queues." },
+{ "max_bytes", OPT_SIZE, AT(max_bytes), MIB, 1024 * GIB, "8g", PLAIN, RESTART,
+  "Bytes of payloads and kept outputs, over all queues." },
+{ "max_queues", OPT_NUMBER, AT(max_queues), 1, 1000000, "4096", PLAIN, RESTART,
+  "Queues, those made by clients included." },
+{ "max_runs", OPT_NUMBER, AT(max_runs), 1, 65536, "256", PLAIN, RESTART,
+  "Runs going on at once, over all queues." },
+{ "max_waiters", OPT_NUMBER, AT(max_waiters), 1, 100000000, "1000000", PLAIN, RESTART,
+  "Requests that wait for a run, a flush or a drain, over all clients." },
+};
+#undef AT
+
+#define AT(m) offsetof(struct handler, m), sizeof((struct handler *)0)->m
+
+static const struct option handler_rows[] = {
+{ "command", OPT_LIST, AT(command), 1, 1024, NULL, NULL, check_argument,
+  "list: program and arguments, each under 128k", RELOAD,
+  "What is run, without a shell. A program without a slash is looked up in PATH of the run's environment; with one it must be an absolute path." },
+{ "env", OPT_LIST, AT(env), 1, 1024, NULL, NULL, check_env,
+  "list of \"NAME=value\", NAME of letters, digits and _, not beginning with WQ_", RELOAD,
+  "Added to the environment of the run." },
+{ "directory", OPT_PATH, AT(directory), 0, 0, "/", PLAIN, RELOAD,
+  "Working directory of the run." },
+{ "user", OPT_TEXT, AT(user), 0, 0, NULL, NULL, check_user_exists, "an existing user", RELOAD,
+  "User of the run. Without it, the daemon's own. Another one needs a daemon that runs as root." },
+{ "group", OPT_TEXT, AT(group), 0, 0, NULL, NULL, check_group_exists, "an existing group", RELOAD,
+  "Group of the run. Without it, the user's." },
+{ "umask", OPT_MODE, AT(umask), 0, 0777, "0022", PLAIN, RELOAD,
+  "File mode mask of the run." },
+{ "timeout", OPT_DURATION, AT(timeout_ns), 0, 365 * DAY, "0", PLAIN, RELOAD,
+  "A run that takes longer is ended: TERM to its process group, after the grace KILL. 0: no limit." },
+{ "grace", OPT_DURATION, AT(grace_ns), 0, HOUR, "5s", PLAIN, RELOAD,
+  "Time between TERM and KILL." },
+{ "output_max", OPT_SIZE, AT(output_max), 0, 16 * MIB, "64k", PLAIN, RELOAD,
+  "Bytes of standard output and error that are kept with the run. The rest is read and dropped." },
+{ "keep_children", OPT_BOOL, AT(keep_children), 0, 0, "no", PLAIN, RELOAD,
+  "Whether processes of the run's process group may outlive its main process. Otherwise they get KILL." },
+{ "max_memory", OPT_SIZE, AT(max_memory), 0, 1024 * GIB, "0", PLAIN, RELOAD,
+  "Limit of each process's address space. 0: none." },
+{ "max_files", OPT_NUMBER, AT(max_files), 0, 1048576, "1024", PLAIN, RELOAD,
+  "Limit of open files of each process. 0: 1024." },
+{ "max_processes", OPT_NUMBER, AT(max_processes), 0, 4194304, "0", PLAIN, RELOAD,
+  "Limit of processes of the run's user. 0: none." },
+{ "nice", OPT_INTEGER, AT(nice), -20, 19, "0", PLAIN, RELOAD,
+  "Nice value of the run. A negative one needs a daemon that runs as root." },
+};
+/* clang-format on */
+
+const struct option_scope config_scope = {
+	.name = "",
+	.title = "Daemon",
+	.doc = "Options at the top level of the file.",
+	.rows = config_rows,
+	.n = ARRAY_SIZE(config_rows),
+};
+
+const struct option_scope handler_scope = {
+	.name = "handler",
+	.title = "Handlers",
+	.doc = "handler \"NAME\" { ... } names a command that queues can run.",
+	.rows = handler_rows,
+	.n = ARRAY_SIZE(handler_rows),
+};
