@@ -1,4 +1,8 @@
 daemon_libwqd_a_SOURCES += \
-	%reldir%/frame.h \
+	%reldir%/arena.c %reldir%/arena.h \
+	%reldir%/decode.c \
+	%reldir%/encode.c %reldir%/encode.h \
+	%reldir%/frame.c %reldir%/frame.h \
+	%reldir%/list.c \
 	%reldir%/request.h \
 	%reldir%/wire.h

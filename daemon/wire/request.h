@@ -39,9 +39,20 @@ enum request_kind {
 	REQ_KIND_COUNT
 };
 
+#define CLIENT_NAME_MAX 64 /* bytes */
+#define ECHO_MAX        64
+#define BATCH_MAX       4096 /* updates of one request */
+#define SETTINGS_MAX    64   /* settings of one request */
+#define PAGE_DEFAULT    100  /* jobs or runs of one reply */
+#define PAGE_MAX        1000
+
 struct req_hello {
 	uint32_t version;
 	struct str client, token, namespace_;
+};
+
+struct req_ping {
+	struct str echo;
 };
 
 struct req_list {
@@ -50,13 +61,13 @@ struct req_list {
 	enum job_state state;
 	int64_t due_from_ns, due_to_ns;
 	uint64_t cursor;
-	uint32_t limit; /* 0: default */
+	uint32_t limit; /* 1 to PAGE_MAX */
 };
 
 struct req_history {
 	struct job_name job;
 	uint64_t skip;
-	uint32_t limit;
+	uint32_t limit; /* 1 to PAGE_MAX */
 };
 
 struct request {
@@ -65,9 +76,12 @@ struct request {
 	enum request_kind kind;
 	union {
 		struct req_hello hello;
+		struct req_ping ping;
 		struct op_update update;
 		struct {
 			const struct op_update *v;
+			/* why[i]: what is wrong with the values of v[i], or NULL */
+			const char *const *why;
 			size_t n;
 		} batch;
 		struct op_cancel cancel;

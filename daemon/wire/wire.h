@@ -10,6 +10,8 @@
 #include "engine/engine.h"
 #include "wire/request.h"
 
+#define WIRE_VERSION 1 /* of the protocol, in hello */
+
 /* Memory of the decoded requests of one read; emptied after the batch was answered. */
 struct arena;
 int
@@ -25,12 +27,17 @@ arena_reset(struct arena *a);
  * but holds values of no meaning (an unknown enum number, a count over its limit,
  * a time out of range) gives 0 and `*why` set to a static sentence: answer
  * INVALID with out->id. Unknown operation: REQ_UNKNOWN. Milliseconds are checked
- * before they become nanoseconds.
+ * before they become nanoseconds. The updates of a batch have each their own why.
+ * Text keeps its whole length: a NUL inside is a byte like others.
  */
 int
 wire_decode(struct arena *a, const uint8_t *p, size_t n, struct request *out, const char **why);
 
-/* Appends a framed reply. 0, ERR_TOO_LONG (buffer full: nothing appended), -ENOMEM. */
+/* No reply is larger, whatever was asked: lists end their page, output of a run is cut. */
+#define WIRE_REPLY_MAX (4u << 20)
+
+/* Appends a framed reply. 0, ERR_TOO_LONG (buffer full: nothing appended), -ENOMEM. The output of
+ * a run is cut (`truncated`) where the reply would be over WIRE_REPLY_MAX. */
 int
 wire_put_job_reply(struct buf *out, uint64_t id, const struct job_reply *r, bool made_key);
 int
@@ -58,7 +65,8 @@ void
 wire_list_free(struct wire_list *l);
 void
 wire_list_begin(struct wire_list *l, uint64_t id, enum status st);
-/* Each: 0, ERR_TOO_LONG when the reply would pass its maximum (end the page before), -ENOMEM. */
+/* Each: 0, ERR_TOO_LONG when the reply would pass its maximum (end the page before), -ENOMEM. The
+ * first job or run of a page always fits: its output is cut. */
 int
 wire_list_job(struct wire_list *l, const struct job_view *j);
 int
