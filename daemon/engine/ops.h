@@ -45,8 +45,8 @@ struct op_update {
 	int64_t max_wait_ns; /* -1: the queue's; 0: none */
 	int64_t align_ns;    /* 0: none */
 	bool align_exact;    /* no per-key offset */
-	enum payload_mode payload_mode;
-	struct str payload;
+	enum payload_mode payload_mode; /* KEEP with a payload is INVALID */
+	struct str payload;             /* empty with REPLACE: none; with APPEND: an empty part */
 	enum durability level;
 	struct str idem; /* idempotency id; empty: none */
 };
@@ -70,14 +70,25 @@ struct op_flush_queue {
 	int64_t timeout_ns;
 };
 
-/* The result of one instance: generation 0 means the newest (running, else pending, else kept). */
+/*
+ * The result of one instance: generation 0 means the newest (running, else pending, else kept).
+ * OK with the run; CANCELLED when the instance was taken away before it ran (with its last attempt,
+ * if any); NOT_FOUND when it is not known (any more); TIMEOUT.
+ */
 struct op_wait {
 	struct job_name job;
 	uint64_t generation;
 	int64_t timeout_ns; /* 0: only look */
 };
 
-/* DELETE, DISABLE, ENABLE, KICK. */
+/*
+ * DELETE, DISABLE, ENABLE, KICK.
+ *
+ * DELETE: NOT_FOUND when unknown; else CANCELLED, CANCELLED_RUNNING, NOT_PENDING_RUNNING as CANCEL
+ * (the run goes on, its result is not kept) or OK. The depth of a disabled job stays.
+ * KICK: UPDATED_TIMER (armed: ready now), CREATED (dead: a new instance with the kept payload),
+ * UNCHANGED (ready), NOT_PENDING_RUNNING, IDLE.
+ */
 struct op_job {
 	struct job_name job;
 	enum durability level;
@@ -100,7 +111,7 @@ struct op_queue {
 
 struct op_queue_delete {
 	struct str queue;
-	enum timer_policy timers; /* TIMERS_KEEP: refused while any job is pending */
+	enum timer_policy timers; /* TIMERS_KEEP: INVALID while any job is pending */
 	int64_t timeout_ns;
 };
 
