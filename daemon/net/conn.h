@@ -30,8 +30,10 @@ struct conns; /* all connections of a daemon */
 struct conn_protocol {
 	void *ctx;
 	/* A new connection: its session in *session, or a negative error and it is closed. */
-	int (*open)(void *ctx, struct conn *c, const struct peer *peer, void **session);
-	void (*close)(void *session); /* the peer is gone; the session is freed */
+	int (*open)(void *ctx, struct conn *c, const struct peer *peer, struct moment now,
+		void **session);
+	/* The peer is gone: frees the session. */
+	void (*close)(void *session, struct moment now);
 	int (*input)(void *session, struct moment now, struct buf *in);
 	struct buf *(*output)(void *session);
 	bool (*wants_input)(const void *session);

@@ -21,10 +21,10 @@
 struct session;
 
 int
-session_new(struct service *svc, const struct peer *peer, struct session **out);
+session_new(struct service *svc, const struct peer *peer, struct moment now, struct session **out);
 /* The peer is gone: its waiting requests are abandoned. */
 void
-session_free(struct session *s);
+session_free(struct session *s, struct moment now);
 /* What the owner hangs on it: the connection that output_ready is about. */
 void
 session_set_user(struct session *s, void *user);
