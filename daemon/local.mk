@@ -2,7 +2,7 @@
 noinst_LIBRARIES += %reldir%/libwqd.a
 %canon_reldir%_libwqd_a_SOURCES =
 WQD_LIBS = daemon/libwqd.a proto/libwqpb.la $(LIBEVENT_LIBS) $(PROTOBUF_C_LIBS) $(SQLITE_LIBS) \
-	$(CONFUSE_LIBS) $(SYSTEMD_LIBS) -lm
+	$(CONFUSE_LIBS) -lm
 
 include daemon/base/local.mk
 include daemon/engine/local.mk

@@ -31,6 +31,7 @@ UNIT_TESTS += tests/unit/test_conf
 tests_unit_test_conf_SOURCES = tests/unit/test_conf.c
 tests_unit_test_conf_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_conf_LDADD = $(TEST_LIBS)
+
 UNIT_TESTS += tests/unit/test_frame
 tests_unit_test_frame_SOURCES = tests/unit/test_frame.c
 tests_unit_test_frame_CPPFLAGS = $(UNIT_CPPFLAGS)
@@ -40,3 +41,8 @@ UNIT_TESTS += tests/unit/test_wire
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c
 tests_unit_test_wire_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_wire_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_systemd
+tests_unit_test_systemd_SOURCES = tests/unit/test_systemd.c
+tests_unit_test_systemd_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_systemd_LDADD = $(TEST_LIBS)
