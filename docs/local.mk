@@ -1,1 +1,3 @@
 # Man pages and documents.
+wqdexamplesdir = $(docdir)/examples
+dist_wqdexamples_DATA = %reldir%/examples/wqd.conf %reldir%/examples/wqd-strict.conf
