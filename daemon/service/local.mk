@@ -1,3 +1,10 @@
 daemon_libwqd_a_SOURCES += \
-	%reldir%/service.h \
-	%reldir%/session.h
+	%reldir%/internal.h \
+	%reldir%/ops_job.c \
+	%reldir%/ops_look.c \
+	%reldir%/ops_queue.c \
+	%reldir%/ops_session.c \
+	%reldir%/reply.c \
+	%reldir%/service.c %reldir%/service.h \
+	%reldir%/session.c %reldir%/session.h \
+	%reldir%/tickets.c %reldir%/tickets.h

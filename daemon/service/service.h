@@ -79,8 +79,8 @@ service_set_stopping(struct service *svc);
 /* engine_configure_queue with its effects applied: what the configuration file says of a queue. 0
  * or a negative error. */
 int
-service_configure_queue(struct service *svc, struct moment now, struct str name,
-	const struct queue_settings *s);
+service_configure_queue(
+	struct service *svc, struct moment now, struct str name, const struct queue_settings *s);
 /* A framed REFUSED_LIMIT reply of id 0, for who is turned away at the door. Lives as long as the
  * service. */
 struct str

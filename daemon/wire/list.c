@@ -208,6 +208,20 @@ wire_list_result(struct wire_list *l, const struct job_reply *r, bool made_key)
 }
 
 int
+wire_list_copy(struct wire_list *l, const struct wire_list *from)
+{
+	wire_list_begin(l, from->id, from->status);
+	return buf_put(&l->pieces, buf_head(&from->pieces), buf_len(&from->pieces));
+}
+
+size_t
+wire_list_size(const struct wire_list *l)
+{
+	CHECK_OBJ(l, LIST_MAGIC);
+	return buf_len(&l->pieces);
+}
+
+int
 wire_list_end(struct wire_list *l, uint64_t cursor, struct buf *out)
 {
 	Wq__V1__Reply pb;

@@ -77,6 +77,12 @@ int
 wire_list_counter(struct wire_list *l, const char *name, int64_t value);
 int
 wire_list_result(struct wire_list *l, const struct job_reply *r, bool made_key);
+/* Makes `l` a list of the same reply with the same pieces as `from`. 0 or -ENOMEM. */
+int
+wire_list_copy(struct wire_list *l, const struct wire_list *from);
+/* Bytes of the pieces so far. */
+size_t
+wire_list_size(const struct wire_list *l);
 int
 wire_list_end(struct wire_list *l, uint64_t cursor, struct buf *out);
 

@@ -1,0 +1,167 @@
+/*
+ * What the files of service/ share; nobody else includes it.
+ *
+ *   session.c   bytes in, states and limits of a connection
+ *   service.c   steps and their effects, life of the service
+ *   reply.c     replies out: at once, or held until a commit
+ *   ops_*.c     one function for each operation
+ */
+#ifndef WQD_SERVICE_INTERNAL_H
+#define WQD_SERVICE_INTERNAL_H
+
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "base/peer.h"
+#include "service/service.h"
+#include "service/session.h"
+#include "service/tickets.h"
+#include "wire/wire.h"
+
+#define SERVICE_MAGIC 0x5e2f1ce1u
+#define SESSION_MAGIC 0x5e551011u
+
+/* Frames decoded together before the first is applied. */
+#define GATHER_MAX 256
+
+struct gathered {
+	struct request req;
+	const char *why; /* INVALID, and why; or NULL */
+	size_t end;      /* of its frame, from the start of the input */
+};
+
+/* One request being answered. */
+struct call {
+	struct session *s;
+	const struct request *req;
+	struct moment now;
+	uint64_t ticket; /* of the engine event made for it, or 0 */
+};
+
+/* The results of a batch, while its updates are applied one by one. */
+struct batch {
+	struct wire_list *results; /* owned */
+	struct wire_list *spoiled; /* owned; as `results`, but STORAGE_ERROR for the durable ones */
+	size_t n;
+	bool made_key; /* the update being applied left its key to the engine */
+	bool durable;  /* any of them; from then on both lists are kept */
+};
+
+struct service {
+	unsigned magic;
+	struct service_config cfg;
+	struct service_counters counters;
+	struct effects fx;
+	bool stepping; /* effects are being applied */
+	bool degraded, stopping;
+	struct list sessions;
+	struct tickets tickets;
+	struct list held; /* struct held, in order of their marks */
+	size_t n_held;
+	uint64_t committed;      /* marks up to here are on disk */
+	const struct call *call; /* the request being answered, or NULL */
+	struct batch batch;
+	uid_t uid;                 /* ours */
+	struct arena *arena;       /* owned; what is decoded of one read */
+	struct gathered *gathered; /* owned; GATHER_MAX of them */
+	struct wire_list *list;    /* owned */
+	struct buf scratch;        /* a reply that will be held */
+	struct buf busy;           /* the reply for who is turned away */
+};
+
+enum session_state { SESSION_HELLO, SESSION_OPEN, SESSION_CLOSING };
+
+struct session {
+	unsigned magic;
+	enum session_state state;
+	struct service *svc; /* borrowed */
+	struct list link;
+	struct peer peer;
+	void *user;
+	struct buf out;
+	struct list tickets; /* struct ticket */
+	struct list held;    /* struct held */
+	uint32_t in_flight;  /* of both */
+	size_t held_bytes;
+	size_t put_from;     /* length of the output when a reply was begun */
+	bool paused;         /* the last look found it unwilling to be read */
+	int64_t deadline_ns; /* boot time; INT64_MAX: none */
+};
+
+/* A reply that waits for a commit. */
+struct held {
+	struct list link; /* service.held */
+	struct list of_session;
+	struct session *s;
+	uint64_t mark;
+	uint64_t request_id;
+	size_t n_ok,
+		n_spoiled; /* bytes: the reply, and the one for a failed commit (0: a plain one) */
+	uint8_t bytes[];
+};
+
+/* ---- reply.c ---- */
+
+/*
+ * One reply of a session: begin, a wire_put function on what begin gave, end with its result. NULL:
+ * the session is closing, nothing is sent any more. A reply that could not be put (out of memory)
+ * closes the session: its peer must not wait for it.
+ */
+struct buf *
+reply_begin(struct session *s);
+void
+reply_end(struct session *s, enum status st, int put_result);
+void
+reply_status(struct session *s, uint64_t request_id, enum status st, const char *message);
+/* The engine's answer to `t`, which is given back. */
+void
+reply_job(struct service *svc, struct ticket *t, const struct job_reply *r, bool durable);
+/* One more result of the batch. */
+void
+batch_add(struct service *svc, const struct job_reply *r, bool durable);
+/* All its results are there: the reply to `t`, which is given back. */
+void
+reply_batch(struct service *svc, struct ticket *t);
+/* Sends a held reply: itself when `error` is 0, else STORAGE_ERROR in its place; and frees it. */
+void
+held_release(struct held *h, int error);
+void
+held_free(struct held *h);
+
+/* ---- service.c ---- */
+
+/* A ticket for the call's request, in flight from now on; NULL: out of memory, and answered so. */
+struct ticket *
+service_ticket(struct service *svc, struct call *c, bool made_key);
+/* Sends the call's request to the engine as `ev`; the answer comes through reply_job. */
+void
+service_ask(struct service *svc, struct call *c, struct engine_event *ev, bool made_key);
+
+/* ---- session.c ---- */
+
+/* Nothing more is taken or answered; closes when the output is sent. */
+void
+session_close(struct session *s);
+/* Bytes of replies that are not sent: in the output, or held. */
+size_t
+session_unsent(const struct session *s);
+
+/* ---- operations ---- */
+
+typedef void
+op_fn(struct service *svc, struct call *c);
+extern op_fn *const op_table[REQ_KIND_COUNT];
+
+op_fn op_unknown, op_hello, op_ping, op_reload, op_shutdown;
+op_fn op_update, op_update_batch, op_cancel, op_flush, op_flush_queue, op_wait, op_delete,
+	op_disable, op_enable, op_kick;
+op_fn op_get, op_list, op_history, op_stat;
+op_fn op_queue_create, op_queue_set, op_queue_show, op_queue_list, op_queue_delete, op_pause,
+	op_resume, op_drain;
+
+/* The reply of queue_create and queue_set: the queue as it is now. */
+int
+put_queue_reply(struct service *svc, struct buf *out, uint64_t request_id, enum status st,
+	struct str queue);
+
+#endif

@@ -1,0 +1,160 @@
+/*
+ * Operations on jobs: what the engine is asked, after what the service itself
+ * has to refuse.
+ */
+#include "base/assert.h"
+#include "service/internal.h"
+
+/* ---- update ---- */
+
+/* While the store fails, what would have to be stored is refused before it changes anything. */
+static bool
+needs_store(const struct service *svc, const struct op_update *u)
+{
+	struct queue_view q;
+
+	if (u->level != LEVEL_DEFAULT)
+		return u->level != LEVEL_MEMORY;
+	if (engine_queue_get(svc->cfg.engine, u->job.queue, &q) != ST_OK)
+		return false; /* for the engine to answer */
+	return q.settings->durability != LEVEL_MEMORY;
+}
+
+/* OK, or why an update goes no further. While the daemon stops, runs that still go on may have
+ * their jobs run again after the restart; newcomers are refused. */
+static enum status
+update_status(const struct service *svc, const struct call *c, const struct op_update *u,
+	const char **why)
+{
+	*why = NULL;
+	if (svc->stopping && c->req->run_token == 0) {
+		*why = "the daemon is stopping";
+		return ST_REFUSED_DRAINING;
+	}
+	if (svc->degraded && needs_store(svc, u)) {
+		*why = "the store fails; nothing was changed";
+		return ST_STORAGE_ERROR;
+	}
+	return ST_OK;
+}
+
+void
+op_update(struct service *svc, struct call *c)
+{
+	const struct op_update *u = &c->req->update;
+	struct engine_event ev = { .kind = EV_UPDATE, .update = u };
+	const char *why;
+	enum status st = update_status(svc, c, u, &why);
+
+	if (st == ST_OK)
+		service_ask(svc, c, &ev, u->job.key.n == 0);
+	else
+		reply_status(c->s, c->req->id, st, why);
+}
+
+/* One update of a batch, with its result. The engine answers updates within their step. */
+static void
+batch_apply(struct service *svc, struct call *c, size_t i)
+{
+	const struct op_update *u = &c->req->batch.v[i];
+	struct engine_event ev = {
+		.kind = EV_UPDATE,
+		.ticket = c->ticket,
+		.run_token = c->req->run_token,
+		.update = u,
+	};
+	struct job_reply refused = { .status = ST_INVALID, .message = c->req->batch.why[i] };
+
+	svc->batch.made_key = false;
+	if (!refused.message)
+		refused.status = update_status(svc, c, u, &refused.message);
+	if (refused.message) {
+		batch_add(svc, &refused, false);
+		return;
+	}
+	svc->batch.made_key = u->job.key.n == 0;
+	service_step(svc, c->now, &ev);
+	wq_assert(svc->batch.n == i + 1);
+}
+
+void
+op_update_batch(struct service *svc, struct call *c)
+{
+	struct ticket *t = service_ticket(svc, c, false);
+	struct batch *b = &svc->batch;
+
+	if (!t)
+		return;
+	b->n = 0;
+	b->durable = false;
+	wire_list_begin(b->results, c->req->id, ST_OK);
+	for (size_t i = 0; i < c->req->batch.n; i++)
+		batch_apply(svc, c, i);
+	reply_batch(svc, t);
+}
+
+/* ---- the others ---- */
+
+void
+op_cancel(struct service *svc, struct call *c)
+{
+	struct engine_event ev = { .kind = EV_CANCEL, .cancel = &c->req->cancel };
+
+	service_ask(svc, c, &ev, false);
+}
+
+void
+op_flush(struct service *svc, struct call *c)
+{
+	struct engine_event ev = { .kind = EV_FLUSH, .flush = &c->req->flush };
+
+	service_ask(svc, c, &ev, false);
+}
+
+void
+op_flush_queue(struct service *svc, struct call *c)
+{
+	struct engine_event ev = { .kind = EV_FLUSH_QUEUE, .flush_queue = &c->req->flush_queue };
+
+	service_ask(svc, c, &ev, false);
+}
+
+void
+op_wait(struct service *svc, struct call *c)
+{
+	struct engine_event ev = { .kind = EV_WAIT, .wait = &c->req->wait };
+
+	service_ask(svc, c, &ev, false);
+}
+
+static void
+ask_job(struct service *svc, struct call *c, enum engine_event_kind kind)
+{
+	struct engine_event ev = { .kind = kind, .job = &c->req->job };
+
+	service_ask(svc, c, &ev, false);
+}
+
+void
+op_delete(struct service *svc, struct call *c)
+{
+	ask_job(svc, c, EV_DELETE);
+}
+
+void
+op_disable(struct service *svc, struct call *c)
+{
+	ask_job(svc, c, EV_DISABLE);
+}
+
+void
+op_enable(struct service *svc, struct call *c)
+{
+	ask_job(svc, c, EV_ENABLE);
+}
+
+void
+op_kick(struct service *svc, struct call *c)
+{
+	ask_job(svc, c, EV_KICK);
+}

@@ -1,0 +1,144 @@
+/*
+ * Operations that are about the connection or the daemon; and the table of all.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "service/internal.h"
+
+op_fn *const op_table[REQ_KIND_COUNT] = {
+	[REQ_UNKNOWN] = op_unknown,
+	[REQ_HELLO] = op_hello,
+	[REQ_PING] = op_ping,
+	[REQ_UPDATE] = op_update,
+	[REQ_UPDATE_BATCH] = op_update_batch,
+	[REQ_CANCEL] = op_cancel,
+	[REQ_FLUSH] = op_flush,
+	[REQ_FLUSH_QUEUE] = op_flush_queue,
+	[REQ_WAIT] = op_wait,
+	[REQ_GET] = op_get,
+	[REQ_LIST] = op_list,
+	[REQ_HISTORY] = op_history,
+	[REQ_DELETE] = op_delete,
+	[REQ_DISABLE] = op_disable,
+	[REQ_ENABLE] = op_enable,
+	[REQ_KICK] = op_kick,
+	[REQ_QUEUE_CREATE] = op_queue_create,
+	[REQ_QUEUE_SET] = op_queue_set,
+	[REQ_QUEUE_SHOW] = op_queue_show,
+	[REQ_QUEUE_LIST] = op_queue_list,
+	[REQ_QUEUE_DELETE] = op_queue_delete,
+	[REQ_PAUSE] = op_pause,
+	[REQ_RESUME] = op_resume,
+	[REQ_DRAIN] = op_drain,
+	[REQ_STAT] = op_stat,
+	[REQ_RELOAD] = op_reload,
+	[REQ_SHUTDOWN] = op_shutdown,
+};
+
+void
+op_unknown(struct service *svc, struct call *c)
+{
+	(void)svc;
+	reply_status(c->s, c->req->id, ST_UNIMPLEMENTED, "this daemon does not know the operation");
+}
+
+/* OK, or what is wrong with the greeting. */
+static enum status
+hello_status(const struct req_hello *h, const char **why)
+{
+	*why = NULL;
+	if (h->version != WIRE_VERSION)
+		*why = "this daemon speaks version 1 of the protocol";
+	else if (h->client.n > 0 && !key_valid(h->client))
+		*why = "the client name is no clean text";
+	else if (h->namespace_.n > 0)
+		*why = "this daemon has no namespaces";
+	if (*why)
+		return ST_INVALID;
+	if (h->token.n == 0)
+		return ST_OK;
+	*why = "this daemon takes no tokens";
+	return ST_UNAUTHORIZED;
+}
+
+void
+op_hello(struct service *svc, struct call *c)
+{
+	const struct req_hello *h = &c->req->hello;
+	const struct hello_info info = {
+		.server = svc->cfg.server,
+		.instance = svc->cfg.instance,
+		.frame_max = svc->cfg.frame_max,
+		.in_flight_max = svc->cfg.max_in_flight,
+		.now_ms = c->now.wall_ns / NS_PER_MS,
+	};
+	char name[2 * CLIENT_NAME_MAX];
+	struct buf *out;
+	const char *why;
+	enum status st;
+
+	if (c->s->state == SESSION_OPEN) {
+		reply_status(c->s, c->req->id, ST_INVALID, "hello was said already");
+		return;
+	}
+	st = hello_status(h, &why);
+	if (st != ST_OK) {
+		reply_status(c->s, c->req->id, st, why);
+		session_close(c->s);
+		return;
+	}
+	c->s->state = SESSION_OPEN;
+	log_debug("hello", "peer=\"%s\" client=%s", c->s->peer.address,
+		log_field(name, sizeof name, h->client));
+	out = reply_begin(c->s);
+	if (out)
+		reply_end(c->s, ST_OK, wire_put_hello(out, c->req->id, &info));
+}
+
+void
+op_ping(struct service *svc, struct call *c)
+{
+	struct buf *out = reply_begin(c->s);
+
+	(void)svc;
+	if (out)
+		reply_end(c->s, ST_OK, wire_put_pong(out, c->req->id, c->req->ping.echo));
+}
+
+/* Who may change the daemon itself: root and the daemon's own user, by the kernel's word. */
+static bool
+may_command(const struct service *svc, struct call *c, const char *what)
+{
+	const struct peer *p = &c->s->peer;
+
+	if (!p->unix_socket || (p->uid != 0 && p->uid != svc->uid)) {
+		reply_status(c->s, c->req->id, ST_UNAUTHORIZED,
+			"only root and the daemon's own user may, over a unix socket");
+		return false;
+	}
+	log_info(what, "peer=\"%s\"", p->address);
+	return true;
+}
+
+void
+op_reload(struct service *svc, struct call *c)
+{
+	char why[512] = "";
+
+	if (!may_command(svc, c, "reload_asked"))
+		return;
+	if (svc->cfg.reload(svc->cfg.ctx, why, sizeof why) < 0)
+		reply_status(c->s, c->req->id, ST_INVALID, why);
+	else
+		reply_status(c->s, c->req->id, ST_OK, NULL);
+}
+
+void
+op_shutdown(struct service *svc, struct call *c)
+{
+	if (!may_command(svc, c, "shutdown_asked"))
+		return;
+	reply_status(c->s, c->req->id, ST_OK, NULL);
+	svc->cfg.shutdown(svc->cfg.ctx, c->req->drain_first);
+}

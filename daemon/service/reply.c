@@ -1,0 +1,227 @@
+/*
+ * Replies: encoded at once, because what they borrow dies with the engine's next
+ * step. A durable one whose mark is not on disk yet is held, encoded, until the
+ * commit that covers it; its bytes count as unsent output of the session.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/err.h"
+#include "service/internal.h"
+
+static const struct job_reply storage_error = {
+	.status = ST_STORAGE_ERROR,
+	.message = "the commit of this change failed; it is tried again",
+};
+
+static void
+count(struct service *svc, enum status st)
+{
+	wq_assert((size_t)st < ARRAY_SIZE(svc->counters.replies));
+	svc->counters.replies[st]++;
+}
+
+struct buf *
+reply_begin(struct session *s)
+{
+	if (s->state == SESSION_CLOSING)
+		return NULL;
+	s->put_from = buf_len(&s->out);
+	return &s->out;
+}
+
+void
+reply_end(struct session *s, enum status st, int put_result)
+{
+	count(s->svc, st);
+	s->svc->counters.bytes_out += buf_len(&s->out) - s->put_from;
+	if (put_result < 0)
+		session_close(s);
+}
+
+void
+reply_status(struct session *s, uint64_t request_id, enum status st, const char *message)
+{
+	struct buf *out = reply_begin(s);
+
+	if (out)
+		reply_end(s, st, wire_put_status(out, request_id, st, message));
+}
+
+/* The session has something to send, or room for more requests. Inside its own input the caller
+ * looks by itself. */
+static void
+changed(struct session *s)
+{
+	struct service *svc = s->svc;
+
+	if (!svc->call || svc->call->s != s)
+		svc->cfg.output_ready(svc->cfg.ctx, s);
+}
+
+static bool
+must_wait(const struct service *svc, bool durable)
+{
+	return durable && engine_dirty_mark(svc->cfg.engine) > svc->committed;
+}
+
+/* ---- held replies ---- */
+
+/* Holds what is in scratch: `n_ok` bytes of the reply, then the spoiled one, if any. */
+static void
+hold(struct session *s, uint64_t request_id, size_t n_ok)
+{
+	struct service *svc = s->svc;
+	size_t n = buf_len(&svc->scratch);
+	struct held *h = x_alloc(sizeof *h + n);
+
+	if (!h) {
+		session_close(s);
+		return;
+	}
+	*h = (struct held){
+		.s = s,
+		.mark = engine_dirty_mark(svc->cfg.engine),
+		.request_id = request_id,
+		.n_ok = n_ok,
+		.n_spoiled = n - n_ok,
+	};
+	memcpy(h->bytes, buf_head(&svc->scratch), n);
+	list_append(&svc->held, &h->link);
+	list_append(&s->held, &h->of_session);
+	svc->n_held++;
+	s->in_flight++;
+	s->held_bytes += n;
+}
+
+void
+held_free(struct held *h)
+{
+	list_del(&h->link);
+	list_del(&h->of_session);
+	h->s->svc->n_held--;
+	h->s->in_flight--;
+	h->s->held_bytes -= h->n_ok + h->n_spoiled;
+	x_free(h);
+}
+
+void
+held_release(struct held *h, int error)
+{
+	struct session *s = h->s;
+	struct buf *out = reply_begin(s);
+
+	if (out && !error)
+		reply_end(s, ST_OK, buf_put(out, h->bytes, h->n_ok));
+	else if (out && h->n_spoiled)
+		reply_end(s, ST_STORAGE_ERROR, buf_put(out, h->bytes + h->n_ok, h->n_spoiled));
+	else if (out)
+		reply_end(s, ST_STORAGE_ERROR,
+			wire_put_status(out, h->request_id, ST_STORAGE_ERROR, err_str(error)));
+	held_free(h);
+	changed(s);
+}
+
+/* ---- answers of the engine ---- */
+
+static void
+ticket_done(struct service *svc, struct ticket *t)
+{
+	t->s->in_flight--;
+	ticket_give(&svc->tickets, t);
+}
+
+/* While its peer does not read, a session gets no outputs of runs on top: they are the one part of
+ * a reply that is not small. */
+static int
+put_job(struct session *s, struct buf *out, const struct ticket *t, const struct job_reply *r)
+{
+	struct job_reply lean = *r;
+	struct run_record run;
+
+	if (r->run && session_unsent(s) + r->run->output.n > s->svc->cfg.output_max) {
+		run = *r->run;
+		run.truncated = run.truncated || run.output.n > 0;
+		run.output = STR_NONE;
+		lean.run = &run;
+	}
+	return wire_put_job_reply(out, t->request_id, &lean, t->made_key);
+}
+
+static int
+put_answer(struct service *svc, struct buf *out, const struct ticket *t, const struct job_reply *r)
+{
+	const struct call *c = svc->call;
+
+	if ((t->kind == REQ_QUEUE_CREATE || t->kind == REQ_QUEUE_SET) &&
+		!status_is_error(r->status) && c && c->ticket == ticket_number(t))
+		return put_queue_reply(svc, out, t->request_id, r->status, c->req->queue_set.queue);
+	return put_job(t->s, out, t, r);
+}
+
+void
+reply_job(struct service *svc, struct ticket *t, const struct job_reply *r, bool durable)
+{
+	struct session *s = t->s;
+	struct buf *out = reply_begin(s);
+
+	if (out && must_wait(svc, durable)) {
+		buf_consume(&svc->scratch, buf_len(&svc->scratch));
+		if (put_answer(svc, &svc->scratch, t, r) == 0)
+			hold(s, t->request_id, buf_len(&svc->scratch));
+		else
+			session_close(s);
+		out = NULL;
+	}
+	if (out)
+		reply_end(s, r->status, put_answer(svc, out, t, r));
+	ticket_done(svc, t);
+	changed(s);
+}
+
+void
+batch_add(struct service *svc, const struct job_reply *r, bool durable)
+{
+	struct batch *b = &svc->batch;
+	int err = 0;
+
+	if (durable && !b->durable) {
+		b->durable = true;
+		err = wire_list_copy(b->spoiled, b->results);
+	}
+	if (!err && b->durable)
+		err = wire_list_result(b->spoiled, durable ? &storage_error : r, b->made_key);
+	if (!err)
+		err = wire_list_result(b->results, r, b->made_key);
+	if (err)
+		session_close(svc->call->s);
+	count(svc, r->status);
+	b->n++;
+}
+
+void
+reply_batch(struct service *svc, struct ticket *t)
+{
+	struct batch *b = &svc->batch;
+	struct session *s = t->s;
+	struct buf *out = reply_begin(s);
+	size_t n_ok;
+	int err;
+
+	if (out && must_wait(svc, b->durable)) {
+		buf_consume(&svc->scratch, buf_len(&svc->scratch));
+		err = wire_list_end(b->results, 0, &svc->scratch);
+		n_ok = buf_len(&svc->scratch);
+		if (!err)
+			err = wire_list_end(b->spoiled, 0, &svc->scratch);
+		if (!err)
+			hold(s, t->request_id, n_ok);
+		else
+			session_close(s);
+	} else if (out) {
+		reply_end(s, ST_OK, wire_list_end(b->results, 0, out));
+	}
+	ticket_done(svc, t);
+}

@@ -1,0 +1,238 @@
+/*
+ * Steps of the engine and what comes of them.
+ */
+#include "service/service.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "service/internal.h"
+
+/* What one read decodes to is bounded by this many times its bytes, and this much besides. */
+#define ARENA_TIMES 2
+#define ARENA_EXTRA (8u << 20)
+
+static int
+buffers_new(struct service *svc)
+{
+	int err = arena_new((size_t)svc->cfg.frame_max * ARENA_TIMES + ARENA_EXTRA, &svc->arena);
+
+	if (!err)
+		err = wire_list_new(WIRE_REPLY_MAX, &svc->list);
+	if (!err)
+		err = wire_list_new(WIRE_REPLY_MAX, &svc->batch.results);
+	if (!err)
+		err = wire_list_new(WIRE_REPLY_MAX, &svc->batch.spoiled);
+	if (!err)
+		err = wire_put_status(
+			&svc->busy, 0, ST_REFUSED_LIMIT, "too many connections; try again later");
+	if (!err) {
+		svc->gathered = x_alloc(GATHER_MAX * sizeof *svc->gathered);
+		err = svc->gathered ? 0 : -ENOMEM;
+	}
+	return err;
+}
+
+int
+service_new(const struct service_config *cfg, struct service **out)
+{
+	struct service *svc = x_zalloc(sizeof *svc);
+	int err;
+
+	if (!svc)
+		return -ENOMEM;
+	svc->magic = SERVICE_MAGIC;
+	svc->cfg = *cfg;
+	svc->uid = geteuid();
+	effects_init(&svc->fx);
+	list_init(&svc->sessions);
+	list_init(&svc->held);
+	tickets_init(&svc->tickets);
+	buf_init(&svc->scratch, 2 * WIRE_REPLY_MAX + 1024);
+	buf_init(&svc->busy, 256);
+	err = buffers_new(svc);
+	if (err) {
+		service_free(svc);
+		return err;
+	}
+	*out = svc;
+	return 0;
+}
+
+void
+service_free(struct service *svc)
+{
+	if (!svc)
+		return;
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	wq_assert(list_empty(&svc->sessions) && list_empty(&svc->held));
+	effects_done(&svc->fx);
+	tickets_done(&svc->tickets);
+	arena_free(svc->arena);
+	wire_list_free(svc->list);
+	wire_list_free(svc->batch.results);
+	wire_list_free(svc->batch.spoiled);
+	x_free(svc->gathered);
+	buf_done(&svc->scratch);
+	buf_done(&svc->busy);
+	MAGIC_DONE(svc);
+	x_free(svc);
+}
+
+/* ---- steps ---- */
+
+static void
+apply_reply(struct service *svc, const struct effect *fx)
+{
+	struct ticket *t = ticket_find(&svc->tickets, fx->ticket);
+
+	if (!t)
+		return;
+	if (t->kind == REQ_UPDATE_BATCH)
+		batch_add(svc, &fx->reply, fx->durable);
+	else
+		reply_job(svc, t, &fx->reply, fx->durable);
+}
+
+static void
+apply_effects(struct service *svc)
+{
+	for (size_t i = 0; i < svc->fx.n; i++) {
+		const struct effect *fx = &svc->fx.v[i];
+
+		switch (fx->kind) {
+		case FX_REPLY:
+			apply_reply(svc, fx);
+			break;
+		case FX_START:
+			svc->cfg.start_run(svc->cfg.ctx, &fx->start);
+			break;
+		case FX_KILL:
+			svc->cfg.kill_run(svc->cfg.ctx, fx->run_id);
+			break;
+		}
+	}
+	effects_clear(&svc->fx);
+}
+
+void
+service_step(struct service *svc, struct moment now, const struct engine_event *ev)
+{
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	wq_assert(!svc->stepping);
+	svc->stepping = true;
+	engine_step(svc->cfg.engine, now, ev, &svc->fx);
+	apply_effects(svc);
+	svc->stepping = false;
+}
+
+int
+service_configure_queue(
+	struct service *svc, struct moment now, struct str name, const struct queue_settings *s)
+{
+	int err;
+
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	wq_assert(!svc->stepping);
+	svc->stepping = true;
+	err = engine_configure_queue(svc->cfg.engine, now, name, s, &svc->fx);
+	apply_effects(svc);
+	svc->stepping = false;
+	return err;
+}
+
+struct ticket *
+service_ticket(struct service *svc, struct call *c, bool made_key)
+{
+	struct ticket *t = ticket_take(&svc->tickets);
+
+	if (!t) {
+		reply_status(c->s, c->req->id, ST_REFUSED_LIMIT, "out of memory");
+		return NULL;
+	}
+	t->s = c->s;
+	t->request_id = c->req->id;
+	t->kind = c->req->kind;
+	t->made_key = made_key;
+	list_append(&c->s->tickets, &t->link);
+	c->s->in_flight++;
+	c->ticket = ticket_number(t);
+	return t;
+}
+
+void
+service_ask(struct service *svc, struct call *c, struct engine_event *ev, bool made_key)
+{
+	if (!service_ticket(svc, c, made_key))
+		return;
+	ev->ticket = c->ticket;
+	ev->run_token = c->req->run_token;
+	service_step(svc, c->now, ev);
+}
+
+/* ---- commits ---- */
+
+/* Releases, oldest first, what waited for marks up to `mark`. */
+static void
+release_held(struct service *svc, uint64_t mark, int error)
+{
+	struct held *h;
+
+	while ((h = list_first(&svc->held, struct held, link)) && h->mark <= mark)
+		held_release(h, error);
+}
+
+void
+service_committed(struct service *svc, uint64_t mark)
+{
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	if (mark > svc->committed)
+		svc->committed = mark;
+	release_held(svc, svc->committed, 0);
+}
+
+void
+service_commit_failed(struct service *svc, uint64_t mark, int error)
+{
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	release_held(svc, mark, error);
+}
+
+void
+service_set_degraded(struct service *svc, bool degraded)
+{
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	svc->degraded = degraded;
+}
+
+void
+service_set_stopping(struct service *svc)
+{
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	svc->stopping = true;
+}
+
+/* ---- looking ---- */
+
+struct str
+service_busy_reply(const struct service *svc)
+{
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	return (struct str){ (const char *)buf_head(&svc->busy), buf_len(&svc->busy) };
+}
+
+struct service_counters *
+service_counters(struct service *svc)
+{
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	return &svc->counters;
+}
+
+size_t
+service_waiting_commit(const struct service *svc)
+{
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	return svc->n_held;
+}

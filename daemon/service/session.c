@@ -1,0 +1,265 @@
+#include "service/session.h"
+
+#include <errno.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/err.h"
+#include "service/internal.h"
+#include "wire/frame.h"
+
+/* No reply without a list and without the output of a run is larger. */
+#define SMALL_REPLY_MAX 1024u
+
+int
+session_new(struct service *svc, const struct peer *peer, struct moment now, struct session **out)
+{
+	struct session *s = x_zalloc(sizeof *s);
+
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	if (!s)
+		return -ENOMEM;
+	s->magic = SESSION_MAGIC;
+	s->svc = svc;
+	s->peer = *peer;
+	/* Reading stops at output_max; one large reply and the small ones of all that is in
+	 * flight may still come on top. */
+	buf_init(&s->out,
+		svc->cfg.output_max + WIRE_REPLY_MAX +
+			(size_t)svc->cfg.max_in_flight * SMALL_REPLY_MAX);
+	list_init(&s->tickets);
+	list_init(&s->held);
+	list_append(&svc->sessions, &s->link);
+	s->deadline_ns = sat_add(now.boot_ns, svc->cfg.hello_timeout_ns);
+	svc->counters.connections_accepted++;
+	svc->counters.connections++;
+	*out = s;
+	return 0;
+}
+
+void
+session_free(struct session *s, struct moment now)
+{
+	struct service *svc;
+
+	if (!s)
+		return;
+	CHECK_OBJ(s, SESSION_MAGIC);
+	svc = s->svc;
+	s->state = SESSION_CLOSING;
+	while (!list_empty(&s->held))
+		held_free(list_first(&s->held, struct held, of_session));
+	while (!list_empty(&s->tickets)) {
+		struct ticket *t = list_first(&s->tickets, struct ticket, link);
+		struct engine_event ev = { .kind = EV_ABANDON, .ticket = ticket_number(t) };
+
+		ticket_give(&svc->tickets, t);
+		service_step(svc, now, &ev);
+	}
+	list_del(&s->link);
+	svc->counters.connections--;
+	buf_done(&s->out);
+	MAGIC_DONE(s);
+	x_free(s);
+}
+
+void
+session_set_user(struct session *s, void *user)
+{
+	CHECK_OBJ(s, SESSION_MAGIC);
+	s->user = user;
+}
+
+void *
+session_user(const struct session *s)
+{
+	CHECK_OBJ(s, SESSION_MAGIC);
+	return s->user;
+}
+
+struct buf *
+session_output(struct session *s)
+{
+	CHECK_OBJ(s, SESSION_MAGIC);
+	return &s->out;
+}
+
+size_t
+session_unsent(const struct session *s)
+{
+	return buf_len(&s->out) + s->held_bytes;
+}
+
+bool
+session_wants_input(const struct session *s)
+{
+	CHECK_OBJ(s, SESSION_MAGIC);
+	return s->state != SESSION_CLOSING && session_unsent(s) < s->svc->cfg.output_max &&
+		s->in_flight < s->svc->cfg.max_in_flight;
+}
+
+bool
+session_closing(const struct session *s)
+{
+	CHECK_OBJ(s, SESSION_MAGIC);
+	return s->state == SESSION_CLOSING;
+}
+
+int64_t
+session_deadline(const struct session *s)
+{
+	CHECK_OBJ(s, SESSION_MAGIC);
+	return s->deadline_ns;
+}
+
+void
+session_close(struct session *s)
+{
+	if (s->state == SESSION_CLOSING)
+		return;
+	s->state = SESSION_CLOSING;
+	s->deadline_ns = INT64_MAX;
+	s->svc->counters.connections_dropped++;
+}
+
+void
+session_expired(struct session *s)
+{
+	CHECK_OBJ(s, SESSION_MAGIC);
+	reply_status(s, 0, ST_TIMEOUT,
+		s->state == SESSION_HELLO ? "no hello came in time"
+					  : "a message begun was not completed in time");
+	session_close(s);
+}
+
+/* ---- input ---- */
+
+/*
+ * Decodes whole frames from the front of `in` (of which nothing is consumed) up
+ * to the limits of a batch. *err: what is wrong with the frame after them; 0:
+ * nothing, or it is not whole. A frame that only lacks room in the arena comes
+ * first in the next batch, and has it all.
+ */
+static size_t
+gather(struct session *s, const struct buf *in, int *err)
+{
+	struct service *svc = s->svc;
+	size_t max = svc->cfg.max_in_flight - s->in_flight;
+	size_t n = 0, at = 0;
+
+	*err = 0;
+	arena_reset(svc->arena);
+	while (n < GATHER_MAX && n < max && at < buf_len(in)) {
+		struct gathered *g = &svc->gathered[n];
+		const uint8_t *msg;
+		size_t len, need;
+		long used = frame_next(
+			buf_head(in) + at, buf_len(in) - at, svc->cfg.frame_max, &msg, &len, &need);
+
+		if (used <= 0) {
+			*err = (int)used;
+			break;
+		}
+		*err = wire_decode(svc->arena, msg, len, &g->req, &g->why);
+		if (*err) {
+			if (*err == -ENOMEM && n > 0)
+				*err = 0;
+			break;
+		}
+		at += (size_t)used;
+		g->end = at;
+		n++;
+	}
+	return n;
+}
+
+static void
+apply(struct session *s, const struct gathered *g, struct moment now)
+{
+	struct service *svc = s->svc;
+	struct call c = { .s = s, .req = &g->req, .now = now };
+
+	svc->counters.requests++;
+	svc->call = &c;
+	if (s->state == SESSION_HELLO && g->req.kind != REQ_HELLO) {
+		reply_status(s, g->req.id, ST_INVALID, "the first message must be hello");
+		session_close(s);
+	} else if (g->why) {
+		reply_status(s, g->req.id, ST_INVALID, g->why);
+		if (s->state == SESSION_HELLO)
+			session_close(s);
+	} else {
+		op_table[g->req.kind](svc, &c);
+	}
+	svc->call = NULL;
+}
+
+/* Applies the batch in order until the session wants no more; returns how many. */
+static size_t
+apply_all(struct session *s, size_t n, struct moment now)
+{
+	size_t i = 0;
+
+	while (i < n && session_wants_input(s))
+		apply(s, &s->svc->gathered[i++], now);
+	return i;
+}
+
+static void
+malformed(struct session *s, int err)
+{
+	s->svc->counters.requests_malformed++;
+	if (err == ERR_TOO_LONG)
+		reply_status(s, 0, ST_REFUSED_LIMIT, "the message is longer than frame_max");
+	else if (err == ERR_MALFORMED)
+		reply_status(s, 0, ST_INVALID, "this is no message of wq.v1");
+	else
+		reply_status(s, 0, ST_REFUSED_LIMIT, "the message is too large to take apart");
+	session_close(s);
+}
+
+/* The time limit of a begun frame runs from when it was the first in hand, not from its latest
+ * byte. */
+static void
+set_deadline(struct session *s, struct moment now, bool moved, bool partial)
+{
+	if (s->state != SESSION_OPEN)
+		return;
+	if (!partial)
+		s->deadline_ns = INT64_MAX;
+	else if (moved || s->deadline_ns == INT64_MAX)
+		s->deadline_ns = sat_add(now.boot_ns, s->svc->cfg.frame_timeout_ns);
+}
+
+static void
+note_pause(struct session *s)
+{
+	bool paused = s->state != SESSION_CLOSING && !session_wants_input(s);
+
+	if (paused && !s->paused)
+		s->svc->counters.reads_paused++;
+	s->paused = paused;
+}
+
+int
+session_input(struct session *s, struct moment now, struct buf *in)
+{
+	size_t before = buf_len(in), n, done;
+	int err = 0;
+
+	CHECK_OBJ(s, SESSION_MAGIC);
+	do {
+		if (!session_wants_input(s))
+			break;
+		n = gather(s, in, &err);
+		done = apply_all(s, n, now);
+		if (done > 0)
+			buf_consume(in, s->svc->gathered[done - 1].end);
+		if (err && done == n && s->state != SESSION_CLOSING)
+			malformed(s, err);
+	} while (n > 0);
+	s->svc->counters.bytes_in += before - buf_len(in);
+	set_deadline(s, now, buf_len(in) < before, session_wants_input(s) && buf_len(in) > 0);
+	note_pause(s);
+	return s->state == SESSION_CLOSING ? ERR_CLOSED : 0;
+}
