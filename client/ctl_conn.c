@@ -1,0 +1,111 @@
+/* The connection, and one request with its reply. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl_out.h"
+
+/* A connection attempt may take this long; --timeout can only make it shorter. */
+#define CONNECT_MS 5000
+/* A reply that needs no waiting in the daemon is there within this, or never. */
+#define REPLY_MS 30000
+
+/*
+ * No reconnecting: an answer that comes after the daemon went away and came back would be about
+ * another time than the one asked about.
+ */
+int
+ctl_connect(struct ctl *c)
+{
+	int64_t timeout = ctl_num(c, OPT_TIMEOUT, 0);
+	int64_t connect = timeout > 0 && timeout < CONNECT_MS ? timeout : CONNECT_MS;
+	char options[160];
+	int rc;
+
+	snprintf(options, sizeof options,
+		"client=wqctl,reconnect=no,resend=no,connect_timeout=%lldms,timeout=%lldms",
+		(long long)connect, (long long)(timeout > 0 ? timeout : REPLY_MS));
+	rc = wq_connect(c->server, options, &c->wq);
+	if (rc == 0)
+		return 0;
+	c->wq = NULL;
+	if (rc == WQ_ERR_ADDRESS)
+		return ctl_error(c, CTL_USAGE, wq_error_word(rc),
+			"'%s' is no address (unix:PATH, tcp://HOST:PORT or tls://HOST:PORT)",
+			c->server);
+	if (rc == -ENOMEM || rc == WQ_ERR_UNSUPPORTED)
+		return ctl_error(
+			c, CTL_FAILED, wq_error_word(rc), "%s: %s", c->server, wq_strerror(rc));
+	if (rc == -EACCES || rc == -EPERM || rc == -WQ_UNAUTHORIZED)
+		return ctl_error(c, CTL_UNAUTHORIZED, wq_error_word(rc), "%s: %s", c->server,
+			wq_strerror(rc));
+	return ctl_error(
+		c, CTL_NO_DAEMON, "NO_DAEMON", "no daemon at %s: %s", c->server, wq_strerror(rc));
+}
+
+void
+ctl_disconnect(struct ctl *c)
+{
+	wq_free(c->wq);
+	c->wq = NULL;
+}
+
+int
+ctl_wait_ms(const struct ctl *c)
+{
+	int64_t ms = ctl_num(c, OPT_TIMEOUT, -1);
+
+	return ms > INT_MAX / 2 ? INT_MAX / 2 : (int)ms;
+}
+
+/* The daemon keeps the time of operations that wait; this is for one that stopped answering. */
+int
+ctl_turn(struct ctl *c, bool waits)
+{
+	int bound = ctl_wait_ms(c);
+
+	if (waits)
+		return wq_run(c->wq, bound < 0 ? -1 : bound + REPLY_MS);
+	return wq_run(c->wq, bound > 0 ? bound : REPLY_MS);
+}
+
+void
+ctl_expect(struct ctl *c, const struct ctl_target *t,
+	int (*show)(struct ctl *, const struct ctl_target *, const wq_reply_t *))
+{
+	c->slot = (struct ctl_reply_slot){ .target = *t, .show = show };
+}
+
+void
+ctl_on_reply(wq_t *wq, const wq_reply_t *reply, void *arg)
+{
+	struct ctl *c = arg;
+
+	(void)wq;
+	if (c->slot.abandoned)
+		return;
+	c->slot.answered = true;
+	c->slot.exit = c->slot.show(c, &c->slot.target, reply);
+}
+
+int
+ctl_await(struct ctl *c, int sent, bool waits)
+{
+	int rc = sent < 0 ? sent : ctl_turn(c, waits);
+
+	if (c->slot.answered)
+		return c->slot.exit;
+	/* wq_free will call back. */
+	c->slot.abandoned = true;
+	return ctl_fail(c, rc < 0 ? rc : WQ_ERR_CLOSED, NULL);
+}
+
+int
+ctl_arg_target(struct ctl *c, int i, struct ctl_target *t)
+{
+	const char *text = c->arg[i];
+	const char *wrong = ctl_target_parse(text, strlen(text), c->opt[OPT_QUEUE].text, t);
+
+	return wrong ? ctl_usage(c, "'%s': %s", text, wrong) : 0;
+}

@@ -1,0 +1,89 @@
+/* The daemon itself: stat, ping, reload, shutdown. */
+#include <stdio.h>
+
+#include "ctl_out.h"
+#include "ctl_text.h"
+
+static int
+put_counter(const char *name, int64_t value, void *arg)
+{
+	(void)arg;
+	printf("%-40s  %lld\n", name, (long long)value);
+	return 0;
+}
+
+static int
+add_counter(const char *name, int64_t value, void *arg)
+{
+	ctl_json_set(arg, name, json_integer(value));
+	return 0;
+}
+
+int
+ctl_do_stat(struct ctl *c)
+{
+	json_t *j;
+	int rc = ctl_connect(c);
+
+	if (rc)
+		return rc;
+	if (!c->json) {
+		rc = wq_stat(c->wq, put_counter, NULL);
+		return rc < 0 ? ctl_fail(c, rc, NULL) : CTL_DONE;
+	}
+	j = json_object();
+	rc = wq_stat(c->wq, add_counter, j);
+	if (rc < 0) {
+		json_decref(j);
+		return ctl_fail(c, rc, NULL);
+	}
+	ctl_json_put(c, j);
+	return CTL_DONE;
+}
+
+int
+ctl_do_ping(struct ctl *c)
+{
+	int64_t us;
+	int rc = ctl_connect(c);
+
+	if (rc)
+		return rc;
+	rc = wq_ping(c->wq, &us);
+	if (rc < 0)
+		return ctl_fail(c, rc, NULL);
+	if (c->json) {
+		json_t *j = json_object();
+
+		ctl_json_set(j, "outcome", json_string("OK"));
+		ctl_json_set(j, "server", ctl_text_jsons(c->server));
+		ctl_json_set(j, "rtt_us", json_integer(us));
+		ctl_json_put(c, j);
+	} else if (!c->quiet) {
+		ctl_text_puts(stdout, c->server);
+		printf(" answered in %lld us\n", (long long)us);
+	}
+	return CTL_DONE;
+}
+
+int
+ctl_do_reload(struct ctl *c)
+{
+	int rc = ctl_connect(c);
+
+	if (rc)
+		return rc;
+	rc = wq_reload(c->wq);
+	return rc < 0 ? ctl_fail(c, rc, NULL) : ctl_put_ok(c, NULL, "reloaded");
+}
+
+int
+ctl_do_shutdown(struct ctl *c)
+{
+	int rc = ctl_connect(c);
+
+	if (rc)
+		return rc;
+	rc = wq_shutdown(c->wq, ctl_given(c, OPT_DRAIN));
+	return rc < 0 ? ctl_fail(c, rc, NULL) : ctl_put_ok(c, NULL, "the daemon is stopping");
+}

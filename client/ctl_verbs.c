@@ -1,0 +1,267 @@
+/*
+ * The command table. Help, the man page's sections and bash completion are made
+ * from it; a verb that is not here does not exist.
+ */
+#include <string.h>
+
+#include "ctl.h"
+
+/* ---- options ---- */
+
+/* In the numbering of wq.h, and of enum ctl_order. */
+static const char *const mode_words[] = { "set", "keep", "earlier", "later", NULL };
+static const char *const durability_words[] = { "default", "sync", "async", "memory", NULL };
+static const char *const state_words[] = { "idle", "armed", "ready", "held", "running", NULL };
+static const char *const timers_words[] = { "keep", "expedite", "cancel", NULL };
+static const char *const sort_words[] = { "key", "due", NULL };
+
+#define FLAG(id, name, doc) \
+	{ \
+		id, name, 0, KIND_FLAG, NULL, doc, NULL, 0, 0 \
+	}
+#define VALUE(id, name, kind, val, doc) \
+	{ \
+		id, name, 0, kind, val, doc, NULL, 0, INT64_MAX \
+	}
+#define DURATION(id, name, doc) VALUE(id, name, KIND_DURATION, "DURATION", doc)
+#define WORD(id, name, val, words, doc) \
+	{ \
+		id, name, 0, KIND_WORD, val, doc, words, 0, 0 \
+	}
+#define NUMBER(id, name, min, max, doc) \
+	{ \
+		id, name, 0, KIND_NUMBER, "N", doc, NULL, min, max \
+	}
+#define OPTIONS(list) .options = list, .n_options = ARRAY_LEN(list)
+
+/* clang-format off */
+const struct ctl_option ctl_global_options[] = {
+	VALUE(OPT_SERVER, "server", KIND_TEXT, "ADDRESS",
+		"the daemon: unix:PATH, tcp://HOST:PORT or tls://HOST:PORT; else $WQ_SERVER, else "
+		CTL_DEFAULT_SERVER),
+	FLAG(OPT_JSON, "json", "one JSON value on stdout, errors included"),
+	DURATION(OPT_TIMEOUT, "timeout",
+		"give up after this long (exit status 7); without it, verbs that wait do so without "
+		"limit and all others for 30s"),
+	{ OPT_QUIET, "quiet", 'q', KIND_FLAG, NULL,
+		"no text where only an outcome would be told; names alone where rows are listed",
+		NULL, 0, 0 },
+	{ OPT_HELP, "help", 'h', KIND_FLAG, NULL, "help, on the verb where one is named", NULL, 0, 0 },
+	{ OPT_VERSION, "version", 'V', KIND_FLAG, NULL, "the version", NULL, 0, 0 },
+};
+const size_t ctl_n_global_options = ARRAY_LEN(ctl_global_options);
+
+#define KEY_QUEUE \
+	VALUE(OPT_QUEUE, "queue", KIND_QUEUE, "QUEUE", \
+		"the queue; the whole of TARGET is the key then, slashes too")
+#define DURABILITY \
+	WORD(OPT_DURABILITY, "durability", "LEVEL", durability_words, \
+		"answer when it is on disk (sync), before that (async), or never write it (memory); " \
+		"default: the queue's")
+#define TIMERS \
+	WORD(OPT_TIMERS, "timers", "WHAT", timers_words, \
+		"what becomes of armed timers: keep (default), expedite (due now) or cancel")
+
+/* What update and schedule share. */
+#define UPDATE_OPTIONS \
+	KEY_QUEUE, \
+	DURATION(OPT_IN, "in", "the delay, instead of DELAY"), \
+	VALUE(OPT_AT, "at", KIND_TIME, "TIME", \
+		"a point in time instead of a delay: RFC 3339 with an offset, such as " \
+		"2026-03-01T08:30:00+01:00; follows the wall clock"), \
+	DURATION(OPT_SLACK, "slack", \
+		"how much later than asked the run may start, so that updates inside it cost " \
+		"nothing; default: the queue's"), \
+	DURATION(OPT_MAX_WAIT, "max-wait", \
+		"run at the latest this long after the job became pending, however often it is " \
+		"pushed back; default: the queue's; 0: no bound"), \
+	DURATION(OPT_ALIGN, "align", \
+		"round the deadline up to a multiple of this, plus an offset made from the key"), \
+	FLAG(OPT_ALIGN_EXACT, "align-exact", "without that offset: all keys at once"), \
+	VALUE(OPT_PAYLOAD, "payload", KIND_TEXT, "TEXT", "replaces the job's payload"), \
+	VALUE(OPT_PAYLOAD_FILE, "payload-file", KIND_FILE, "FILE", \
+		"the same with the file's content; - reads stdin"), \
+	FLAG(OPT_APPEND, "append", "adds the payload as one more part instead"), \
+	VALUE(OPT_ID, "id", KIND_TEXT, "ID", \
+		"idempotency id: sent again with the same one, the update is applied once"), \
+	DURABILITY, \
+	FLAG(OPT_STDIN, "batch", \
+		"read lines of TARGET DELAY from stdin and answer each with a line")
+
+static const struct ctl_option update_options[] = {
+	WORD(OPT_MODE, "mode", "MODE", mode_words,
+		"what counts when the job is pending already: the new deadline (set, default), the "
+		"first one (keep), the earlier or the later of both"),
+	FLAG(OPT_IF_PENDING, "if-pending", "only move a pending job, never create one"),
+	UPDATE_OPTIONS,
+};
+static const struct ctl_option schedule_options[] = { UPDATE_OPTIONS };
+static const struct ctl_option cancel_options[] = {
+	KEY_QUEUE,
+	FLAG(OPT_WAIT, "wait", "return when no run of the job is left either"),
+	FLAG(OPT_KILL, "kill", "stop a run (TERM, then KILL), then as --wait"),
+};
+static const struct ctl_option flush_options[] = {
+	VALUE(OPT_QUEUE, "queue", KIND_QUEUE, "QUEUE",
+		"without TARGET: all that is ready, held or running in the queue now; with it, the "
+		"queue of that key"),
+	FLAG(OPT_NOW, "now", "an armed job is made ready first"),
+};
+static const struct ctl_option wait_options[] = {
+	KEY_QUEUE,
+	NUMBER(OPT_GENERATION, "generation", 1, INT64_MAX,
+		"the run of this number instead of the newest"),
+};
+static const struct ctl_option key_options[] = { KEY_QUEUE };
+static const struct ctl_option list_options[] = {
+	VALUE(OPT_QUEUE, "queue", KIND_QUEUE, "QUEUE", "of this queue alone"),
+	VALUE(OPT_PREFIX, "prefix", KIND_TEXT, "TEXT", "keys that begin so"),
+	WORD(OPT_STATE, "state", "STATE", state_words, "jobs in this state"),
+	VALUE(OPT_DUE_FROM, "due-from", KIND_TIME, "TIME", "deadlines from then on (RFC 3339)"),
+	VALUE(OPT_DUE_TO, "due-to", KIND_TIME, "TIME", "deadlines up to then (RFC 3339)"),
+	WORD(OPT_SORT, "sort", "ORDER", sort_words,
+		"by queue and key, or by deadline; without it, rows come as they are found"),
+	NUMBER(OPT_LIMIT, "limit", 1, INT64_MAX, "at most so many"),
+};
+static const struct ctl_option history_options[] = {
+	VALUE(OPT_QUEUE, "queue", KIND_QUEUE, "QUEUE",
+		"without TARGET: runs of all jobs of the queue; with it, the queue of that key"),
+	NUMBER(OPT_LIMIT, "limit", 1, INT64_MAX, "at most so many"),
+};
+static const struct ctl_option queue_delete_options[] = { TIMERS };
+static const struct ctl_option drain_options[] = {
+	TIMERS,
+	FLAG(OPT_PAUSE_AFTER, "pause-after", "pause the queue before anything starts again"),
+};
+static const struct ctl_option bench_options[] = {
+	VALUE(OPT_QUEUE, "queue", KIND_QUEUE, "QUEUE", "the queue; default: default"),
+	NUMBER(OPT_KEYS, "keys", 1, 10000000, "how many jobs the updates are spread over; default 1000"),
+	NUMBER(OPT_COUNT, "count", 1, 1000000000, "how many updates; default 100000"),
+	NUMBER(OPT_PIPELINE, "pipeline", 1, 4096, "requests in flight; default 1"),
+	NUMBER(OPT_BATCH, "batch", 1, 4096, "updates in one request; default 1"),
+	DURATION(OPT_DELAY, "delay", "the delay of each update; default 1h"),
+	DURABILITY,
+	FLAG(OPT_KEEP, "keep", "leave the jobs behind"),
+};
+static const struct ctl_option shutdown_options[] = {
+	FLAG(OPT_DRAIN, "drain", "first let what is ready, held and running come to its end"),
+};
+
+/* ---- verbs ---- */
+
+#define EXIT_FLUSH "The exit status is 6 when the run failed."
+
+const struct ctl_verb ctl_verbs[] = {
+	{ .name = "update", .args = "TARGET [DELAY]", .args_max = 2, .arg_kind = ARG_TARGET,
+		.summary = "run a job after DELAY, and forget an earlier deadline",
+		.doc = "Creates the job, or moves its deadline when it is pending; when it is running "
+		       "it runs once more. Prints what it did, the new and the old deadline, and how "
+		       "many updates the pending run has absorbed.",
+		OPTIONS(update_options), .op = WQ_SET, .run = ctl_do_update },
+	{ .name = "schedule", .args = "TARGET [DELAY]", .args_max = 2, .arg_kind = ARG_TARGET,
+		.summary = "as update, but the first deadline counts",
+		.doc = "A job that is pending already is left as it is: UNCHANGED.",
+		OPTIONS(schedule_options), .op = WQ_KEEP, .run = ctl_do_update },
+	{ .name = "cancel", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
+		.summary = "take the pending run away",
+		.doc = "A run that goes on is left alone, and the exit status is 1 when there was "
+		       "nothing but it; --wait and --kill see to its end.",
+		OPTIONS(cancel_options), .run = ctl_do_cancel },
+	{ .name = "flush", .args = "[TARGET]", .args_max = 1, .arg_kind = ARG_TARGET,
+		.summary = "wait for what is ready or running",
+		.doc = "Of one job, or with --queue alone of a whole queue. Timers are left alone "
+		       "unless --now is given. " EXIT_FLUSH,
+		OPTIONS(flush_options), .run = ctl_do_flush },
+	{ .name = "wait", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
+		.summary = "wait for the final result of a job's run",
+		.doc = "Of the run that goes on, else the pending one, else the newest that is kept. "
+		       "With --timeout 0 it only looks. " EXIT_FLUSH,
+		OPTIONS(wait_options), .run = ctl_do_wait },
+	{ .name = "get", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
+		.summary = "show a job", OPTIONS(key_options), .run = ctl_do_get },
+	{ .name = "list", .args = "[QUEUE[/PREFIX]]", .args_max = 1, .arg_kind = ARG_TARGET,
+		.summary = "list jobs",
+		.doc = "Rows are printed as the daemon finds them; a job that exists all the while is "
+		       "shown once. running+ is a running job that will run once more.",
+		OPTIONS(list_options), .run = ctl_do_list },
+	{ .name = "why", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
+		.summary = "explain why a job has not run",
+		OPTIONS(key_options), .run = ctl_do_why },
+	{ .name = "history", .args = "[TARGET]", .args_max = 1, .arg_kind = ARG_TARGET,
+		.summary = "list kept runs, newest first",
+		OPTIONS(history_options), .run = ctl_do_history },
+	{ .name = "kick", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
+		.summary = "make an armed job ready now; run a dead one again",
+		OPTIONS(key_options), .op = WQ_OP_KICK, .run = ctl_do_job_op },
+	{ .name = "disable", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
+		.summary = "cancel, and refuse updates until enabled as often",
+		OPTIONS(key_options), .op = WQ_OP_DISABLE, .run = ctl_do_job_op },
+	{ .name = "enable", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
+		.summary = "take one disable back",
+		OPTIONS(key_options), .op = WQ_OP_ENABLE, .run = ctl_do_job_op },
+	{ .name = "delete", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
+		.summary = "cancel, and forget the job with its results",
+		OPTIONS(key_options), .op = WQ_OP_DELETE, .run = ctl_do_job_op },
+	{ .name = "queue list", .summary = "list queues", .run = ctl_do_queue_list },
+	{ .name = "queue show", .args = "QUEUE", .args_min = 1, .args_max = 1, .arg_kind = ARG_QUEUE,
+		.summary = "show a queue's settings and counts", .run = ctl_do_queue_show },
+	{ .name = "queue create", .args = "QUEUE [NAME=VALUE]...", .args_min = 1, .args_max = 65,
+		.summary = "create a queue",
+		.doc = "Settings are those of wqd.conf(5), such as handler=page max_active=4.",
+		.op = CTL_QUEUE_CREATE, .run = ctl_do_queue_change },
+	{ .name = "queue set", .args = "QUEUE NAME=VALUE...", .args_min = 2, .args_max = 65,
+		.arg_kind = ARG_QUEUE, .summary = "change settings of a queue",
+		.doc = "All of them, or none when one is wrong.",
+		.op = CTL_QUEUE_SET, .run = ctl_do_queue_change },
+	{ .name = "queue delete", .args = "QUEUE", .args_min = 1, .args_max = 1, .arg_kind = ARG_QUEUE,
+		.summary = "delete a queue",
+		.doc = "Refused while a job is pending, unless --timers says what becomes of it.",
+		OPTIONS(queue_delete_options), .run = ctl_do_queue_delete },
+	{ .name = "pause", .args = "QUEUE", .args_min = 1, .args_max = 1, .arg_kind = ARG_QUEUE,
+		.summary = "start nothing; timers go on", .op = CTL_PAUSE, .run = ctl_do_pause },
+	{ .name = "resume", .args = "QUEUE", .args_min = 1, .args_max = 1, .arg_kind = ARG_QUEUE,
+		.summary = "start what is held, oldest first", .op = CTL_RESUME, .run = ctl_do_pause },
+	{ .name = "drain", .args = "QUEUE", .args_min = 1, .args_max = 1, .arg_kind = ARG_QUEUE,
+		.summary = "refuse newcomers until nothing is ready, held or running",
+		.doc = "What running jobs of the queue re-queue themselves is accepted. A drain that is "
+		       "interrupted or times out is undone.",
+		OPTIONS(drain_options), .run = ctl_do_drain },
+	{ .name = "stat", .summary = "show the daemon's counters", .run = ctl_do_stat },
+	{ .name = "ping", .summary = "ask whether the daemon answers, and how fast",
+		.run = ctl_do_ping },
+	{ .name = "bench", .summary = "measure updates of jobs of its own",
+		.doc = "Each key is touched once before the clock starts; the keys are deleted "
+		       "afterwards. Latencies are from request to reply, to 3 %.",
+		OPTIONS(bench_options), .run = ctl_do_bench },
+	{ .name = "reload", .summary = "read the configuration again", .run = ctl_do_reload },
+	{ .name = "shutdown", .summary = "stop the daemon",
+		OPTIONS(shutdown_options), .run = ctl_do_shutdown },
+	{ .name = "help", .args = "[VERB]", .args_max = 2, .arg_kind = ARG_VERB,
+		.summary = "help, on the verb where one is named", .run = ctl_do_help },
+	{ .name = "dump-man", .summary = "the generated sections of wqctl(1)", .hidden = true,
+		.run = ctl_do_dump_man },
+	{ .name = "dump-completion", .summary = "the script of bash completion", .hidden = true,
+		.run = ctl_do_dump_completion },
+};
+const size_t ctl_n_verbs = ARRAY_LEN(ctl_verbs);
+/* clang-format on */
+
+const struct ctl_verb *
+ctl_verb_find(const char *name)
+{
+	for (size_t i = 0; i < ctl_n_verbs; i++)
+		if (strcmp(ctl_verbs[i].name, name) == 0)
+			return &ctl_verbs[i];
+	return NULL;
+}
+
+bool
+ctl_verb_is_group(const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < ctl_n_verbs; i++)
+		if (strncmp(ctl_verbs[i].name, name, n) == 0 && ctl_verbs[i].name[n] == ' ')
+			return true;
+	return false;
+}
