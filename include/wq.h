@@ -203,6 +203,14 @@ wq_process(wq_t *wq, int ready);
 /* Requests sent or queued and not yet answered. */
 size_t
 wq_in_flight(const wq_t *wq);
+/*
+ * `cb` is called when a call outside wq_process has changed what the hooks return: a request was
+ * queued, or a blocking call has turned the handle. An event loop then asks the hooks again. NULL:
+ * none. `cb` may not call the handle but by the hooks.
+ */
+typedef void (*wq_change_cb)(wq_t *wq, void *arg);
+void
+wq_on_change(wq_t *wq, wq_change_cb cb, void *arg);
 /* Turns the handle until nothing is in flight or `timeout_ms` (-1: none) passed: 0, WQ_ERR_TIMEOUT. */
 int
 wq_run(wq_t *wq, int timeout_ms);
