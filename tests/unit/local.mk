@@ -46,3 +46,7 @@ UNIT_TESTS += tests/unit/test_systemd
 tests_unit_test_systemd_SOURCES = tests/unit/test_systemd.c
 tests_unit_test_systemd_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_systemd_LDADD = $(TEST_LIBS)
+UNIT_TESTS += tests/unit/test_libwq
+tests_unit_test_libwq_SOURCES = tests/unit/test_libwq.c tests/unit/fakewqd.c tests/unit/fakewqd.h
+tests_unit_test_libwq_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_libwq_LDADD = client/libwqclient.la daemon/libwqd.a $(PROTOBUF_C_LIBS) $(CHECK_LIBS)

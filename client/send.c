@@ -1,0 +1,266 @@
+/*
+ * Requests out: encoded once, into the block of their pending entry, then written from there,
+ * many with one sendmsg. What is kept is limited in number ("max_in_flight") and bytes.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "handle.h"
+
+#define IOV_COUNT 64
+
+/* The length before a message, as a varint; returns its bytes, at most 5. */
+static size_t
+put_len(uint8_t *dst, size_t len)
+{
+	size_t n = 0;
+
+	for (; len >= 0x80; len >>= 7)
+		dst[n++] = (uint8_t)(len | 0x80);
+	dst[n++] = (uint8_t)len;
+	return n;
+}
+
+static size_t
+len_of_len(size_t len)
+{
+	uint8_t tmp[10];
+
+	return put_len(tmp, len);
+}
+
+int
+hello_encode(wq_t *wq)
+{
+	struct link *l = &wq->link;
+	Wq__V1__Request req = WQ__V1__REQUEST__INIT;
+	Wq__V1__Hello hello = WQ__V1__HELLO__INIT;
+	size_t len, n;
+
+	l->hello_id = wq->pend.next_id++;
+	req.id = l->hello_id;
+	req.op_case = WQ__V1__REQUEST__OP_HELLO;
+	req.hello = &hello;
+	hello.version = 1;
+	hello.client = wq->opt.client;
+	len = wq__v1__request__get_packed_size(&req);
+	MUST(len + len_of_len(len) <= sizeof l->hello);
+	n = put_len(l->hello, len);
+	l->hello_len = n + wq__v1__request__pack(&req, l->hello + n);
+	l->hello_off = 0;
+	return 0;
+}
+
+static int
+may_send(wq_t *wq, size_t msg_len)
+{
+	const struct pending_table *t = &wq->pend;
+	size_t max = wq->link.frame_max ? wq->link.frame_max : REQUEST_MAX;
+
+	if (wq->freeing)
+		return WQ_ERR_CLOSED;
+	if (t->count + t->local >= (size_t)wq->opt.max_in_flight)
+		return WQ_ERR_TOO_MANY;
+	if (msg_len > max)
+		return WQ_ERR_TOO_LARGE;
+	if (msg_len > PENDING_BYTES_MAX - t->bytes)
+		return WQ_ERR_TOO_MANY;
+	return 0;
+}
+
+/* One block: the entry, then `extra` bytes at *tail (aligned for anything), then the key. */
+static struct pending *
+pending_new(wq_t *wq, const struct sending *how, size_t extra, void **tail)
+{
+	size_t key_len = how->key ? strlen(how->key) + 1 : 0;
+	struct pending *p;
+	char *key;
+
+	_Static_assert(sizeof(struct pending) % _Alignof(wq_reply_t) == 0, "tail not aligned");
+	p = mem_alloc(sizeof *p + extra + key_len);
+	if (!p)
+		return NULL;
+	*tail = p + 1;
+	key = (char *)(p + 1) + extra;
+	if (key_len)
+		memcpy(key, how->key, key_len);
+	*p = (struct pending){
+		.id = wq->pend.next_id++,
+		.done = how->done ? how->done : reply_deliver,
+		.cb = how->cb,
+		.arg = how->arg,
+		.batch = how->batch,
+		.rule = how->rule,
+		.wait_until_ns = how->wait_ms < 0 ? NEVER_NS : later_ns(now_ns(), how->wait_ms),
+		.key = key_len ? key : NULL,
+	};
+	if (how->ask)
+		p->ask = *how->ask;
+	return p;
+}
+
+int
+request_send(wq_t *wq, Wq__V1__Request *req, const struct sending *how, uint64_t *id)
+{
+	size_t msg_len, frame_len, n;
+	struct pending *p;
+	void *tail;
+	int err;
+
+	req->id = wq->pend.next_id;
+	req->run_token = wq->opt.run_token;
+	msg_len = wq__v1__request__get_packed_size(req);
+	err = may_send(wq, msg_len);
+	if (err < 0)
+		return err;
+	frame_len = msg_len + len_of_len(msg_len);
+	p = pending_new(wq, how, frame_len, &tail);
+	if (!p)
+		return -ENOMEM;
+	MUST(p->id == req->id);
+	n = put_len(tail, msg_len);
+	MUST(wq__v1__request__pack(req, (uint8_t *)tail + n) == msg_len);
+	p->frame = tail;
+	p->frame_len = frame_len;
+	p->msg_len = msg_len;
+	if (id)
+		*id = p->id;
+	wq->started = true;
+	pending_add(&wq->pend, p);
+	link_want(wq);
+	hooks_changed(wq);
+	return 0;
+}
+
+int
+request_answer(wq_t *wq, const wq_reply_t *answer, const struct sending *how, uint64_t *id)
+{
+	int err = may_send(wq, 0);
+	wq_reply_t *copy;
+	struct pending *p;
+	void *tail;
+
+	if (err < 0)
+		return err;
+	p = pending_new(wq, how, sizeof *copy, &tail);
+	if (!p)
+		return -ENOMEM;
+	copy = tail;
+	*copy = *answer;
+	copy->key = p->key;
+	p->local = copy;
+	if (id)
+		*id = p->id;
+	pending_add_local(&wq->pend, p);
+	hooks_changed(wq);
+	return 0;
+}
+
+void
+pending_free(struct pending *p)
+{
+	if (p)
+		wq_batch_free(p->batch);
+	mem_free(p);
+}
+
+void
+request_abandon(wq_t *wq, uint64_t id)
+{
+	struct pending *p = pending_find(&wq->pend, id);
+
+	if (!p)
+		return;
+	p->done = NULL;
+	if (!pending_abandon(&wq->pend, p))
+		return;
+	reply_teach(wq, p, &p->ask, NULL);
+	pending_free(p);
+}
+
+void
+requests_fail(wq_t *wq, struct pending *chain, int error)
+{
+	for (struct pending *p = chain, *next; p; p = next) {
+		next = p->next;
+		if (!p->abandoned)
+			p->done(wq, p, error, NULL);
+		else
+			reply_teach(wq, p, &p->ask, NULL);
+		pending_free(p);
+	}
+}
+
+void
+requests_expire(wq_t *wq, int64_t now)
+{
+	struct pending_table *t = &wq->pend;
+	struct pending *p = NULL, *prev;
+
+	while ((prev = p, p = pending_expired(t, prev, now, wq->link.state == LINK_UP)) != NULL) {
+		bool gone = pending_abandon(t, p);
+
+		p->done(wq, p, -WQ_TIMEOUT, NULL);
+		if (!gone)
+			continue;
+		pending_free(p);
+		p = NULL; /* it was the one to go on from */
+	}
+}
+
+/* The bytes that are next, from what is queued; *n: how many pieces. */
+static void
+gather(const wq_t *wq, struct iovec iov[IOV_COUNT], size_t *n)
+{
+	size_t off = wq->link.out_off, i = 0;
+
+	for (const struct pending *p = wq->pend.unsent; p && i < IOV_COUNT; p = p->next, i++) {
+		iov[i].iov_base = (void *)(uintptr_t)(p->frame + off);
+		iov[i].iov_len = p->frame_len - off;
+		off = 0;
+	}
+	*n = i;
+}
+
+/* `n` more bytes have left. */
+static void
+advance(wq_t *wq, size_t n, int64_t now)
+{
+	struct pending_table *t = &wq->pend;
+
+	n += wq->link.out_off;
+	while (n > 0) {
+		struct pending *p = t->unsent;
+
+		if (!p->sent)
+			p->sent_ns = now;
+		p->sent = p->out = true;
+		if (n < p->frame_len)
+			break;
+		n -= p->frame_len;
+		t->unsent = p->next;
+	}
+	wq->link.out_off = n;
+}
+
+int
+send_turn(wq_t *wq, int64_t now)
+{
+	struct iovec iov[IOV_COUNT];
+
+	while (wq->pend.unsent) {
+		struct msghdr msg = { .msg_iov = iov };
+		ssize_t n;
+
+		gather(wq, iov, &msg.msg_iovlen);
+		n = sendmsg(wq->link.fd, &msg, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN ? 0 : system_error(errno);
+		advance(wq, (size_t)n, now);
+	}
+	return 0;
+}
