@@ -1,3 +1,15 @@
 daemon_libwqd_a_SOURCES += \
+	%reldir%/dir_lock.c %reldir%/dir_lock.h \
+	%reldir%/sqlite_care.c \
+	%reldir%/sqlite_int.h \
+	%reldir%/sqlite_look.c %reldir%/sqlite_look.h \
+	%reldir%/sqlite_put.c \
+	%reldir%/sqlite_recover.c \
+	%reldir%/sqlite_row.c %reldir%/sqlite_row.h \
+	%reldir%/sqlite_schema.h \
 	%reldir%/store.h \
+	%reldir%/store_error.c %reldir%/store_error.h \
+	%reldir%/store_memory.c \
+	%reldir%/store_sqlite.c \
+	%reldir%/uuid.c %reldir%/uuid.h \
 	%reldir%/writer.h

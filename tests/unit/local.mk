@@ -1,6 +1,6 @@
 # One program a module: tests/unit/test_MODULE.c, built on Check.
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(srcdir)/tests
-EXTRA_DIST += tests/unit/random.h tests/unit/unit.h
+EXTRA_DIST += tests/unit/random.h tests/unit/store_case.h tests/unit/unit.h
 
 UNIT_TESTS += tests/unit/test_base
 tests_unit_test_base_SOURCES = tests/unit/test_base.c
@@ -50,3 +50,8 @@ UNIT_TESTS += tests/unit/test_libwq
 tests_unit_test_libwq_SOURCES = tests/unit/test_libwq.c tests/unit/fakewqd.c tests/unit/fakewqd.h
 tests_unit_test_libwq_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_libwq_LDADD = client/libwqclient.la daemon/libwqd.a $(PROTOBUF_C_LIBS) $(CHECK_LIBS)
+
+UNIT_TESTS += tests/unit/test_store
+tests_unit_test_store_SOURCES = tests/unit/test_store.c
+tests_unit_test_store_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_LDADD = $(TEST_LIBS)

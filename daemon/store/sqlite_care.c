@@ -1,0 +1,189 @@
+/*
+ * Care of the database: the log kept short, copies, figures.
+ *
+ * The log is brought back when it has grown past CHECKPOINT_FRAMES; the next
+ * group then starts it over. Its file is cut when one huge group, or a time in
+ * which the main file could not be written, has left it larger than LOG_KEEP.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "store/sqlite_int.h"
+
+#define CHECKPOINT_FRAMES 2048          /* 8 MiB of pages */
+#define LOG_KEEP          (32ull << 20) /* bytes of log file that may stay */
+#define FRAME_HEADER      24
+
+static uint64_t
+file_bytes(const char *path, const char *suffix)
+{
+	char name[600];
+	struct stat sb;
+
+	(void)snprintf(name, sizeof name, "%s%s", path, suffix);
+	return stat(name, &sb) == 0 ? (uint64_t)sb.st_size : 0;
+}
+
+int
+sq_make_file(const char *path, int *out)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	if (fchmod(fd, 0600) != 0) {
+		rc = -errno;
+		(void)close(fd);
+		(void)unlink(path);
+		return rc;
+	}
+	*out = fd;
+	return 0;
+}
+
+int
+sq_sync_dir(const char *dir)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (fsync(fd) != 0)
+		rc = -errno;
+	(void)close(fd);
+	return rc;
+}
+
+/* ---- figures ---- */
+
+void
+sq_count_written(struct sqlite_store *st)
+{
+	int pages = 0, high;
+
+	if (sqlite3_db_status(st->db, SQLITE_DBSTATUS_CACHE_WRITE, &pages, &high, 1) == SQLITE_OK)
+		st->stats.bytes_written += (uint64_t)pages * (st->page_size + FRAME_HEADER);
+}
+
+void
+sq_stats(struct store *s, struct store_stats *out)
+{
+	struct sqlite_store *st = sqlite_store(s);
+
+	*out = st->stats;
+	out->file_bytes = file_bytes(st->path, "");
+	out->wal_bytes = file_bytes(st->path, "-wal");
+}
+
+/* ---- checkpoint ---- */
+
+static int
+note_frames(void *ctx, sqlite3 *db, const char *name, int frames)
+{
+	struct sqlite_store *st = ctx;
+
+	(void)db;
+	(void)name;
+	st->log_frames = (uint64_t)frames;
+	return SQLITE_OK;
+}
+
+void
+sq_care_init(struct sqlite_store *st)
+{
+	(void)sqlite3_wal_hook(st->db, note_frames, st);
+}
+
+int
+sq_checkpoint(struct store *s)
+{
+	struct sqlite_store *st = sqlite_store(s);
+	int rc;
+
+	wq_assert(!st->in_group);
+	if (st->log_frames < CHECKPOINT_FRAMES)
+		return 0;
+	rc = sqlite3_wal_checkpoint_v2(st->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+	if (!rc && file_bytes(st->path, "-wal") > LOG_KEEP)
+		rc = sqlite3_wal_checkpoint_v2(
+			st->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	if (!rc)
+		st->log_frames = 0;
+	return sq_error(st, rc);
+}
+
+/* ---- backup ---- */
+
+static int
+copy_pages(struct sqlite_store *st, sqlite3 *to)
+{
+	sqlite3_backup *b;
+	int rc = sqlite3_exec(to,
+		"PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF;"
+		"PRAGMA synchronous = OFF",
+		NULL, NULL, NULL);
+
+	if (rc)
+		return rc;
+	b = sqlite3_backup_init(to, "main", st->db, "main");
+	if (!b)
+		return sqlite3_errcode(to);
+	(void)sqlite3_backup_step(b, -1);
+	return sqlite3_backup_finish(b);
+}
+
+static int
+copy_to(struct sqlite_store *st, const char *path)
+{
+	sqlite3 *to = NULL;
+	int rc = sqlite3_open_v2(path, &to,
+		SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+
+	if (!rc)
+		rc = copy_pages(st, to);
+	rc = sq_code(to, rc);
+	wq_assert(sqlite3_close(to) == SQLITE_OK);
+	return rc;
+}
+
+static int
+sync_parent(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char dir[PATH_MAX];
+
+	if (!slash)
+		return sq_sync_dir(".");
+	(void)snprintf(dir, sizeof dir, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+	return sq_sync_dir(dir);
+}
+
+int
+sq_backup(struct store *s, const char *path)
+{
+	struct sqlite_store *st = sqlite_store(s);
+	int rc, fd;
+
+	wq_assert(!st->in_group);
+	if (strlen(path) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	rc = sq_make_file(path, &fd);
+	if (rc)
+		return rc;
+	rc = copy_to(st, path);
+	if (!rc && fsync(fd) != 0)
+		rc = -errno;
+	if (!rc)
+		rc = sync_parent(path);
+	(void)close(fd);
+	if (rc)
+		(void)unlink(path);
+	return rc;
+}

@@ -1,0 +1,126 @@
+/*
+ * What the files of the SQLite store share; nobody else includes this.
+ *
+ *   store_sqlite.c    open, create, close, ownership, begin and commit
+ *   sqlite_look.c     judging files without touching them
+ *   sqlite_row.c      rows and their sums
+ *   sqlite_put.c      the puts of a group
+ *   sqlite_recover.c  reading everything back
+ *   sqlite_care.c     checkpoint, backup, figures
+ *
+ * The database belongs to this connection alone (locking mode exclusive): no
+ * reader can hold up a checkpoint, no shared-memory file is needed, which a full
+ * disk could not hold, and no other program can get between two commits.
+ * A database that was refused is closed without a checkpoint: nothing in it, nor
+ * beside it, is changed.
+ */
+#ifndef WQD_STORE_SQLITE_INT_H
+#define WQD_STORE_SQLITE_INT_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+
+#include "base/assert.h"
+#include "store/sqlite_row.h"
+#include "store/sqlite_schema.h"
+#include "store/store.h"
+
+#define SQLITE_STORE_MAGIC 0x53514c53u
+#define DB_NAME            "wqd.db"
+#define BOOT_ID_BYTES      37 /* with terminator */
+#define OWNER_MAX          64
+
+struct sqlite_store {
+	unsigned magic;
+	struct store pub;
+	struct persist_sink sink;
+	sqlite3 *db;              /* owned */
+	sqlite3_stmt *q[Q_COUNT]; /* owned */
+	int lock_fd;
+	char path[512];
+	char dir[480];
+	char boot[BOOT_ID_BYTES];      /* of this boot */
+	char last_boot[BOOT_ID_BYTES]; /* of the last commit */
+	char owner[OWNER_MAX];
+	bool log_is_ours; /* the -wal file did not exist before */
+	bool trusted;     /* seen whole and in order, or written to: may be tidied at close */
+	bool damaged;     /* seen since */
+	bool writable;    /* in WAL mode, ready for commits */
+	bool in_group;
+	int failed;  /* first failure of the group */
+	char *sizes; /* owned; sizes of the parts of a payload, encoded */
+	char *data;  /* owned; several parts joined */
+	/* The queue met last: jobs of one queue come in rows. */
+	char queue_name[QUEUE_NAME_MAX];
+	size_t queue_name_len; /* 0: none */
+	int64_t queue_id;
+	uint64_t log_frames; /* in the log after the last commit */
+	uint32_t page_size;
+	struct store_stats stats; /* file sizes are looked up when asked for */
+};
+
+static inline struct sqlite_store *
+sqlite_store(struct store *s)
+{
+	struct sqlite_store *st = container_of(s, struct sqlite_store, pub);
+
+	CHECK_OBJ(st, SQLITE_STORE_MAGIC);
+	return st;
+}
+
+/* ---- store_sqlite.c ---- */
+
+/* Our code for SQLite's `rc` on `db` (SQLITE_OK, ROW and DONE are 0). */
+int
+sq_code(sqlite3 *db, int rc);
+/* The same on the store's own database: takes note of damage. */
+int
+sq_error(struct sqlite_store *st, int rc);
+/* A failed look at the database, told to the operator with what SQLite says. Returns our code. */
+int
+sq_fail(struct sqlite_store *st, int rc, struct store_error *err, const char *doing);
+/* Runs a statement whose parameters are bound to its end and resets it. 0 or our code. */
+int
+sq_run(struct sqlite_store *st, enum statement s);
+/* The same for one that returns a number: *v is 0 when it has no row. */
+int
+sq_number(struct sqlite_store *st, enum statement s, int64_t *v);
+
+/* ---- sqlite_put.c ---- */
+
+void
+sq_put_init(struct sqlite_store *st);
+void
+sq_put_done(struct sqlite_store *st);
+/* What was remembered of a group that is not going to be. */
+void
+sq_put_forget(struct sqlite_store *st);
+
+/* ---- sqlite_recover.c ---- */
+
+int
+sq_recover(struct store *s, const struct recover_sink *sink, struct store_error *err);
+
+/* ---- sqlite_care.c ---- */
+
+int
+sq_checkpoint(struct store *s);
+int
+sq_backup(struct store *s, const char *path);
+void
+sq_stats(struct store *s, struct store_stats *out);
+/* Takes down how much was written since the last call. */
+void
+sq_count_written(struct sqlite_store *st);
+/* Starts to follow the growth of the log. */
+void
+sq_care_init(struct sqlite_store *st);
+/* An empty file, of mode 0600 whatever the umask; SQLite gives its logs the mode of the database.
+ * -EEXIST when there is one. 0 and a descriptor, or -errno. */
+int
+sq_make_file(const char *path, int *fd);
+/* Makes the entry of a file in `dir` durable. 0 or -errno. */
+int
+sq_sync_dir(const char *dir);
+
+#endif

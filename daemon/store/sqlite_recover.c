@@ -1,0 +1,374 @@
+/*
+ * Reading everything back: queues, their jobs in deadline order, runs, answers.
+ *
+ * One row is in memory at a time; SQLite sorts the positions of a queue, within
+ * its page cache or in a temporary file, and payloads are looked up as their
+ * jobs come. Nothing is written, so that a database found damaged half-way is
+ * still as it was.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "store/sqlite_int.h"
+#include "store/store_error.h"
+
+#define PROGRESS_EVERY 4096
+
+struct part_list {
+	struct str *v; /* owned */
+	size_t n, cap;
+};
+
+struct recovery {
+	struct sqlite_store *st;
+	const struct recover_sink *sink;
+	struct store_error *err;
+	uint64_t done, total;
+	/* what is being read */
+	int64_t queue;
+	struct str queue_name;
+	struct queue_settings settings;
+	struct part_list parts, run_parts;
+	int64_t wall_minus_boot; /* when boot times count: absolute deadlines are compared by it */
+	bool spill_failed;
+};
+
+static int
+damaged(struct recovery *rv, const char *what)
+{
+	rv->st->damaged = true;
+	return store_fail(rv->err, ERR_DAMAGED, rv->st->path, "%s", what);
+}
+
+/* After each thing handed over: `rc` is what its receiver said. */
+static int
+handed_over(struct recovery *rv, int rc, const char *what)
+{
+	if (rc < 0) {
+		if (rc == ERR_DAMAGED)
+			rv->st->damaged = true;
+		return store_fail(rv->err, rc, rv->st->path, "%s number %llu: %s", what,
+			(unsigned long long)rv->done, err_str(rc));
+	}
+	if (++rv->done % PROGRESS_EVERY == 0 && rv->sink->progress)
+		rv->sink->progress(rv->sink->ctx, rv->done, rv->total);
+	return 0;
+}
+
+/*
+ * Calls `each` for every row of `s`, whose parameters are bound; it returns 0 to go on. Column
+ * values are borrowed until it returns.
+ */
+static int
+each_row(struct recovery *rv, enum statement s, int (*each)(struct recovery *rv, sqlite3_stmt *q))
+{
+	sqlite3_stmt *q = rv->st->q[s];
+	int rc, stop = 0;
+
+	while (!stop && (rc = sqlite3_step(q)) == SQLITE_ROW)
+		stop = each(rv, q);
+	if (!stop && rc != SQLITE_DONE)
+		stop = sq_fail(rv->st, rc, rv->err, "read");
+	(void)sqlite3_reset(q);
+	return stop;
+}
+
+/* ---- queues ---- */
+
+static int
+setting_row(struct recovery *rv, sqlite3_stmt *q)
+{
+	struct row r = row_open(q, ROW_SETTING, 0);
+	struct str name, value;
+	int rc;
+
+	row_mix_int(&r, rv->queue);
+	name = row_get_blob(&r);
+	value = row_get_blob(&r);
+	if (row_close(&r))
+		return damaged(rv, "a setting of a queue does not match its sum");
+	rc = queue_settings_set(&rv->settings, name, value);
+	if (rc == ERR_UNKNOWN_NAME)
+		return store_fail(rv->err, ERR_NEWER_SCHEMA, rv->st->path,
+			"queue setting \"%.*s\" is not known to this wqd", STR_ARG(name));
+	if (rc)
+		return damaged(rv, "a setting of a queue has a value out of its range");
+	return 0;
+}
+
+/* The queue of this row becomes the one that is being read. */
+static int
+open_queue(struct recovery *rv, sqlite3_stmt *q, bool *paused)
+{
+	struct row r = row_open(q, ROW_QUEUE, 1);
+
+	rv->queue = sqlite3_column_int64(q, 0);
+	rv->queue_name = row_get_blob(&r);
+	*paused = row_get_int(&r, 0, 1) != 0;
+	return row_close(&r) ? damaged(rv, "a queue does not match its sum") : 0;
+}
+
+static int
+bind_queue(struct recovery *rv, enum statement s)
+{
+	int rc = sqlite3_bind_int64(rv->st->q[s], 1, rv->queue);
+
+	return rc ? sq_fail(rv->st, rc, rv->err, "read") : 0;
+}
+
+static int
+queue_row(struct recovery *rv, sqlite3_stmt *q)
+{
+	bool paused;
+	int rc = open_queue(rv, q, &paused);
+
+	queue_settings_default(&rv->settings);
+	if (!rc)
+		rc = bind_queue(rv, Q_SETTINGS);
+	if (!rc)
+		rc = each_row(rv, Q_SETTINGS, setting_row);
+	if (rc)
+		return rc;
+	rc = rv->sink->queue(rv->sink->ctx, rv->queue_name, &rv->settings, paused);
+	return handed_over(rv, rc, "queue");
+}
+
+/* ---- payloads ---- */
+
+static uint32_t
+get_u32(const char *p)
+{
+	const uint8_t *b = (const uint8_t *)p;
+
+	return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+static int
+reserve_parts(struct part_list *l, size_t n)
+{
+	struct str *v;
+
+	if (n <= l->cap)
+		return 0;
+	v = x_realloc(l->v, n, sizeof *v);
+	if (!v)
+		return -ENOMEM;
+	l->v = v;
+	l->cap = n;
+	return 0;
+}
+
+/* Takes joined parts apart (see sqlite_put.c). 0, -ENOMEM or ERR_DAMAGED. */
+static int
+split(struct part_list *l, struct str sizes, struct str data)
+{
+	size_t n = sizes.n ? sizes.n / 4 : 1, at = 0;
+
+	if (reserve_parts(l, n))
+		return -ENOMEM;
+	l->n = n;
+	if (sizes.n == 0) {
+		l->v[0] = data;
+		return 0;
+	}
+	for (size_t i = 0; i < n; i++) {
+		size_t size = get_u32(sizes.p + 4 * i);
+
+		if (size > data.n - at)
+			return ERR_DAMAGED;
+		l->v[i] = (struct str){ data.n ? data.p + at : NULL, size };
+		at += size;
+	}
+	return at == data.n && sizes.n % 4 == 0 ? 0 : ERR_DAMAGED;
+}
+
+/* Reads payload row `id` (0: none); what is in `l` is borrowed until `s` is reset. */
+static int
+read_payload(struct recovery *rv, enum statement s, int64_t id, struct str key, struct part_list *l)
+{
+	sqlite3_stmt *q = rv->st->q[s];
+	struct str sizes, data;
+	struct row r;
+	int rc;
+
+	l->n = 0;
+	if (!id)
+		return 0;
+	rc = sqlite3_bind_int64(q, 1, id);
+	if (!rc)
+		rc = sqlite3_step(q);
+	if (rc == SQLITE_DONE)
+		return damaged(rv, "the payload of a job is missing");
+	if (rc != SQLITE_ROW)
+		return sq_fail(rv->st, rc, rv->err, "read");
+	r = row_open(q, ROW_PAYLOAD, 0);
+	row_mix_int(&r, rv->queue);
+	row_mix_blob(&r, key);
+	sizes = row_get_blob(&r);
+	data = row_get_blob(&r);
+	rc = row_close(&r);
+	if (!rc)
+		rc = split(l, sizes, data);
+	if (rc == -ENOMEM)
+		return store_fail(rv->err, rc, rv->st->path, "read: %s", err_str(rc));
+	return rc ? damaged(rv, "the payload of a job does not match its sum") : 0;
+}
+
+/* ---- jobs ---- */
+
+static int
+read_payloads(struct recovery *rv, struct job_saved *j, int64_t id, int64_t run_id)
+{
+	/* What a finished instance left behind is of no use. */
+	bool kept = j->pending != JOB_IDLE || j->running || j->dead;
+	bool both = j->pending != JOB_IDLE && j->running;
+	int rc = read_payload(rv, Q_PAYLOAD_GET, kept ? id : 0, j->key, &rv->parts);
+
+	if (!rc)
+		rc = read_payload(rv, Q_RUN_PAYLOAD_GET, both ? run_id : 0, j->key, &rv->run_parts);
+	j->parts = rv->parts.v;
+	j->n_parts = rv->parts.n;
+	j->run_parts = rv->run_parts.v;
+	j->n_run_parts = rv->run_parts.n;
+	return rc;
+}
+
+static int
+job_row(struct recovery *rv, sqlite3_stmt *q)
+{
+	struct job_saved j = { .queue = rv->queue_name };
+	struct row r = row_open(q, ROW_JOB, 0);
+	int rc;
+
+	row_mix_int(&r, rv->queue);
+	j.key = row_get_blob(&r);
+#define X(f, min, max) j.f = (__typeof__(j.f))row_get_int(&r, min, max);
+	JOB_FIELDS(X)
+#undef X
+	if (row_close(&r))
+		return damaged(rv, "a job does not match its sum");
+	rc = read_payloads(
+		rv, &j, sqlite3_column_int64(q, r.col + 1), sqlite3_column_int64(q, r.col + 2));
+	if (!rc)
+		rc = handed_over(rv, rv->sink->job(rv->sink->ctx, &j), "job");
+	(void)sqlite3_reset(rv->st->q[Q_PAYLOAD_GET]);
+	(void)sqlite3_reset(rv->st->q[Q_RUN_PAYLOAD_GET]);
+	return rc;
+}
+
+/* Sorting spilled to a file that could not be had (a full or read-only /var/tmp). */
+static bool
+spill_failed(const struct recovery *rv, int rc, uint64_t done_before)
+{
+	return rc && rc != ERR_DAMAGED && rc != -ENOMEM && rv->done == done_before;
+}
+
+static int
+jobs_of_queue(struct recovery *rv, sqlite3_stmt *q)
+{
+	sqlite3_stmt *jobs = rv->st->q[Q_JOBS];
+	uint64_t before = rv->done;
+	bool paused;
+	int rc = open_queue(rv, q, &paused);
+
+	if (!rc)
+		rc = bind_queue(rv, Q_JOBS);
+	if (rc)
+		return rc;
+	(void)sqlite3_bind_int(jobs, 2, rv->st->pub.meta.same_boot);
+	(void)sqlite3_bind_int64(jobs, 3, rv->wall_minus_boot);
+	rc = each_row(rv, Q_JOBS, job_row);
+	if (spill_failed(rv, rc, before) && !rv->spill_failed) {
+		rv->spill_failed = true;
+		(void)sqlite3_exec(rv->st->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
+		rc = each_row(rv, Q_JOBS, job_row);
+	}
+	return rc;
+}
+
+/* ---- runs and answers ---- */
+
+static int
+run_row(struct recovery *rv, sqlite3_stmt *q)
+{
+	struct row r = row_open(q, ROW_RUN, 0);
+	struct run_record rec = { .attempt = 0 };
+	uint64_t seq = (uint64_t)row_get_int(&r, INT64_MIN, INT64_MAX);
+
+	(void)row_get_int(&r, INT64_MIN, INT64_MAX); /* the queue's id, by which it was joined */
+	rec.key = row_get_blob(&r);
+	rec.output = row_get_blob(&r);
+#define X(f, min, max) rec.f = (__typeof__(rec.f))row_get_int(&r, min, max);
+	RUN_FIELDS(X)
+#undef X
+	if (row_close(&r))
+		return damaged(rv, "a run does not match its sum");
+	rec.queue.p = sqlite3_column_blob(q, r.col + 1);
+	rec.queue.n = (size_t)sqlite3_column_bytes(q, r.col + 1);
+	if (rec.queue.n == 0)
+		return damaged(rv, "a run is of a queue that is missing");
+	return handed_over(rv, rv->sink->run(rv->sink->ctx, seq, &rec), "run");
+}
+
+static int
+answer_row(struct recovery *rv, sqlite3_stmt *q)
+{
+	struct row r = row_open(q, ROW_ANSWER, 0);
+	struct answer_saved a = { .id = row_get_blob(&r) };
+
+	a.reply.queue = row_get_blob(&r);
+	a.reply.key = row_get_blob(&r);
+	a.until_wall_ns = row_get_int(&r, INT64_MIN, INT64_MAX);
+#define X(f, min, max) a.reply.f = (__typeof__(a.reply.f))row_get_int(&r, min, max);
+	ANSWER_FIELDS(X)
+#undef X
+	if (row_close(&r))
+		return damaged(rv, "an answer does not match its sum");
+	return handed_over(rv, rv->sink->answer(rv->sink->ctx, &a), "answer");
+}
+
+/* ---- all of it ---- */
+
+static int
+recover_all(struct recovery *rv)
+{
+	int64_t total = 0;
+	int rc = 0;
+
+	if (rv->sink->progress) {
+		rc = sq_number(rv->st, Q_COUNT_ALL, &total);
+		if (rc)
+			return store_fail(rv->err, rc, rv->st->path, "count: %s", err_str(rc));
+		rv->total = (uint64_t)total;
+		rv->sink->progress(rv->sink->ctx, 0, rv->total);
+	}
+	rc = each_row(rv, Q_QUEUES, queue_row);
+	if (!rc)
+		rc = each_row(rv, Q_QUEUES, jobs_of_queue);
+	if (!rc)
+		rc = each_row(rv, Q_RUNS, run_row);
+	if (!rc)
+		rc = each_row(rv, Q_ANSWERS, answer_row);
+	if (!rc && rv->sink->progress)
+		rv->sink->progress(rv->sink->ctx, rv->done, rv->total);
+	return rc;
+}
+
+int
+sq_recover(struct store *s, const struct recover_sink *sink, struct store_error *err)
+{
+	struct sqlite_store *st = sqlite_store(s);
+	struct recovery rv = { .st = st, .sink = sink, .err = err };
+	int rc;
+
+	if (st->pub.meta.same_boot)
+		rv.wall_minus_boot = clock_wall_ns() - clock_boot_ns();
+	rc = recover_all(&rv);
+	x_free(rv.parts.v);
+	x_free(rv.run_parts.v);
+	if (!rc)
+		st->trusted = true;
+	return rc;
+}

@@ -1,0 +1,167 @@
+/*
+ * The tables of schema 1 and the statements on them, as text.
+ *
+ *   meta     one row: instance, boot and wall time of the last commit, owner
+ *   queue    id, name; settings beside it, one row a setting, as text
+ *   job      the position of a job, a row of about 120 bytes, rewritten whenever
+ *            it moves; without rowid, in (queue, key) order: one b-tree instead
+ *            of a table and its index, 30 % less on disk and no slower
+ *   payload  the bytes of a pending or running instance; a move leaves them alone
+ *   run      finished runs, in the order they ended
+ *   answer   replies to requests with an idempotency id
+ *
+ * A field list gives the columns of a table, their order and the range that a
+ * value must have when it is read back; the names are those of the struct.
+ * Integers of 64 bits without sign are stored as the signed ones of equal bits.
+ */
+#ifndef WQD_STORE_SQLITE_SCHEMA_H
+#define WQD_STORE_SQLITE_SCHEMA_H
+
+#define SCHEMA_APPLICATION_ID 0x57514431 /* "WQD1" */
+
+/* clang-format off */
+/* struct job_saved: field, least, greatest. Queue and key come before, the sum behind. */
+#define JOB_FIELDS(X) \
+	X(pending,            JOB_IDLE, JOB_READY) \
+	X(running,            0, 1) \
+	X(absolute,           0, 1) \
+	X(due_boot_ns,        INT64_MIN, INT64_MAX) \
+	X(due_wall_ns,        INT64_MIN, INT64_MAX) \
+	X(delay_ns,           -1, INT64_MAX) \
+	X(created_wall_ns,    INT64_MIN, INT64_MAX) \
+	X(slack_ns,           INT64_MIN, INT64_MAX) \
+	X(max_wait_ns,        INT64_MIN, INT64_MAX) \
+	X(seq,                INT64_MIN, INT64_MAX) \
+	X(generation,         INT64_MIN, INT64_MAX) \
+	X(attempt,            0, UINT32_MAX) \
+	X(interrupts,         0, UINT32_MAX) \
+	X(retry,              0, 1) \
+	X(coalesced,          0, UINT32_MAX) \
+	X(disable_depth,      0, UINT32_MAX) \
+	X(dead,               0, 1) \
+	X(level,              LEVEL_DEFAULT, LEVEL_MEMORY) \
+	X(run_coalesced,      0, UINT32_MAX) \
+	X(run_due_wall_ns,    INT64_MIN, INT64_MAX) \
+	X(run_started_wall_ns, INT64_MIN, INT64_MAX)
+
+/* struct run_record; run_seq, queue, key and output come before, the sum behind. */
+#define RUN_FIELDS(X) \
+	X(generation,      INT64_MIN, INT64_MAX) \
+	X(attempt,         0, UINT32_MAX) \
+	X(outcome,         RUN_NONE, RUN_TIMEOUT) \
+	X(final,           0, 1) \
+	X(exit_code,       INT32_MIN, INT32_MAX) \
+	X(signal,          INT32_MIN, INT32_MAX) \
+	X(error,           INT32_MIN, INT32_MAX) \
+	X(due_wall_ns,     INT64_MIN, INT64_MAX) \
+	X(started_wall_ns, INT64_MIN, INT64_MAX) \
+	X(ended_wall_ns,   INT64_MIN, INT64_MAX) \
+	X(coalesced,       0, UINT32_MAX) \
+	X(truncated,       0, 1)
+
+/* struct job_reply inside an answer; id, queue, key and until come before, the sum behind. */
+#define ANSWER_FIELDS(X) \
+	X(status,               0, INT32_MAX) \
+	X(state_before,         JOB_IDLE, JOB_RUNNING) \
+	X(pending_before,       0, 1) \
+	X(has_deadline,         0, 1) \
+	X(has_old_deadline,     0, 1) \
+	X(deadline_wall_ns,     INT64_MIN, INT64_MAX) \
+	X(old_deadline_wall_ns, INT64_MIN, INT64_MAX) \
+	X(generation,           INT64_MIN, INT64_MAX) \
+	X(coalesced,            0, UINT32_MAX) \
+	X(disable_depth,        0, UINT32_MAX)
+
+#define AS_DEFINITION(f, ...) #f " INTEGER NOT NULL, "
+#define AS_COLUMN(f, ...)     #f ", "
+#define AS_PARAMETER(f, ...)  "?, "
+#define AS_EXCLUDED(f, ...)   #f " = excluded." #f ", "
+
+#define SCHEMA_TABLES \
+	"CREATE TABLE meta (" \
+	" id INTEGER PRIMARY KEY CHECK (id = 1)," \
+	" instance TEXT NOT NULL, boot TEXT NOT NULL, wall_ns INTEGER NOT NULL," \
+	" token INTEGER NOT NULL, owner TEXT NOT NULL, sum INTEGER NOT NULL) STRICT;" \
+	"CREATE TABLE queue (" \
+	" id INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, paused INTEGER NOT NULL," \
+	" sum INTEGER NOT NULL) STRICT;" \
+	"CREATE TABLE setting (" \
+	" queue INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL," \
+	" sum INTEGER NOT NULL, PRIMARY KEY (queue, name)) STRICT, WITHOUT ROWID;" \
+	"CREATE TABLE job (" \
+	" queue INTEGER NOT NULL, key BLOB NOT NULL, " JOB_FIELDS(AS_DEFINITION) \
+	" sum INTEGER NOT NULL, payload INTEGER, run_payload INTEGER," \
+	" PRIMARY KEY (queue, key)) STRICT, WITHOUT ROWID;" \
+	"CREATE TABLE payload (" \
+	" id INTEGER PRIMARY KEY, sizes BLOB NOT NULL, data BLOB NOT NULL," \
+	" sum INTEGER NOT NULL) STRICT;" \
+	"CREATE TABLE run (" \
+	" seq INTEGER PRIMARY KEY, queue INTEGER NOT NULL, key BLOB NOT NULL," \
+	" output BLOB NOT NULL, " RUN_FIELDS(AS_DEFINITION) \
+	" sum INTEGER NOT NULL) STRICT;" \
+	"CREATE TABLE answer (" \
+	" id BLOB PRIMARY KEY, queue BLOB NOT NULL, key BLOB NOT NULL," \
+	" until_wall_ns INTEGER NOT NULL, " ANSWER_FIELDS(AS_DEFINITION) \
+	" sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+
+#define JOB_INSERT(more_columns, more_parameters, more_set) \
+	"INSERT INTO job (queue, key, " JOB_FIELDS(AS_COLUMN) "sum" more_columns ")" \
+	" VALUES (?, ?, " JOB_FIELDS(AS_PARAMETER) "?" more_parameters ")" \
+	" ON CONFLICT (queue, key) DO UPDATE SET " JOB_FIELDS(AS_EXCLUDED) \
+	"sum = excluded.sum" more_set
+
+#define PAYLOAD_GET "SELECT sizes, data, sum FROM payload WHERE id = ?"
+
+/* Prepared once, at open. */
+#define STATEMENT_TABLE(X) \
+	X(Q_BEGIN,           "BEGIN IMMEDIATE") \
+	X(Q_COMMIT,          "COMMIT") \
+	X(Q_ROLLBACK,        "ROLLBACK") \
+	X(Q_META_GET,        "SELECT instance, boot, wall_ns, token, owner, sum FROM meta WHERE id = 1") \
+	X(Q_META_PUT,        "UPDATE meta SET instance = ?, boot = ?, wall_ns = ?, token = ?, owner = ?," \
+	                     " sum = ? WHERE id = 1 AND token = ?") \
+	X(Q_QUEUE_FIND,      "SELECT id FROM queue WHERE name = ?") \
+	X(Q_QUEUE_PUT,       "INSERT INTO queue (name, paused, sum) VALUES (?, ?, ?)" \
+	                     " ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, sum = excluded.sum") \
+	X(Q_QUEUE_REMOVE,    "DELETE FROM queue WHERE id = ?") \
+	X(Q_SETTING_PUT,     "INSERT OR REPLACE INTO setting (queue, name, value, sum) VALUES (?, ?, ?, ?)") \
+	X(Q_SETTINGS_REMOVE, "DELETE FROM setting WHERE queue = ?") \
+	X(Q_JOB_MOVE,        JOB_INSERT("", "", "")) \
+	X(Q_JOB_PUT,         JOB_INSERT(", payload, run_payload", ", ?, ?", \
+	                     ", payload = excluded.payload, run_payload = excluded.run_payload")) \
+	X(Q_JOB_PAYLOADS,    "SELECT payload, run_payload FROM job WHERE queue = ? AND key = ?") \
+	X(Q_JOB_REMOVE,      "DELETE FROM job WHERE queue = ? AND key = ?") \
+	X(Q_JOBS_REMOVE,     "DELETE FROM job WHERE queue = ?") \
+	X(Q_PAYLOAD_PUT,     "INSERT OR REPLACE INTO payload (id, sizes, data, sum) VALUES (?, ?, ?, ?)") \
+	X(Q_PAYLOAD_GET,     PAYLOAD_GET) \
+	X(Q_RUN_PAYLOAD_GET, PAYLOAD_GET) \
+	X(Q_PAYLOAD_REMOVE,  "DELETE FROM payload WHERE id = ?") \
+	X(Q_PAYLOADS_REMOVE, "DELETE FROM payload WHERE id IN (SELECT payload FROM job WHERE queue = ?1" \
+	                     " UNION ALL SELECT run_payload FROM job WHERE queue = ?1)") \
+	X(Q_RUN_ADD,         "INSERT OR REPLACE INTO run (seq, queue, key, output, " \
+	                     RUN_FIELDS(AS_COLUMN) "sum) VALUES (?, ?, ?, ?, " RUN_FIELDS(AS_PARAMETER) "?)") \
+	X(Q_RUN_REMOVE,      "DELETE FROM run WHERE seq = ?") \
+	X(Q_RUNS_REMOVE,     "DELETE FROM run WHERE queue = ?") \
+	X(Q_ANSWER_PUT,      "INSERT OR REPLACE INTO answer (id, queue, key, until_wall_ns, " \
+	                     ANSWER_FIELDS(AS_COLUMN) "sum) VALUES (?, ?, ?, ?, " \
+	                     ANSWER_FIELDS(AS_PARAMETER) "?)") \
+	X(Q_ANSWER_REMOVE,   "DELETE FROM answer WHERE id = ?") \
+	X(Q_COUNT_ALL,       "SELECT (SELECT count(*) FROM queue) + (SELECT count(*) FROM job)" \
+	                     " + (SELECT count(*) FROM run) + (SELECT count(*) FROM answer)") \
+	X(Q_QUEUES,          "SELECT id, name, paused, sum FROM queue ORDER BY id") \
+	X(Q_SETTINGS,        "SELECT name, value, sum FROM setting WHERE queue = ?") \
+	/* ?2: boot times count. ?3: what to take from a wall time to compare it with them. */ \
+	X(Q_JOBS,            "SELECT key, " JOB_FIELDS(AS_COLUMN) "sum, payload, run_payload FROM job" \
+	                     " WHERE queue = ?1 ORDER BY CASE WHEN ?2 AND NOT absolute THEN due_boot_ns" \
+	                     " ELSE due_wall_ns - ?3 END, seq") \
+	X(Q_RUNS,            "SELECT seq, queue, key, output, " RUN_FIELDS(AS_COLUMN) "r.sum, q.name" \
+	                     " FROM run r LEFT JOIN queue q ON q.id = r.queue ORDER BY r.seq") \
+	X(Q_ANSWERS,         "SELECT id, queue, key, until_wall_ns, " ANSWER_FIELDS(AS_COLUMN) "sum" \
+	                     " FROM answer ORDER BY until_wall_ns, id")
+/* clang-format on */
+
+#define X(name, text) name,
+enum statement { STATEMENT_TABLE(X) Q_COUNT };
+#undef X
+
+#endif

@@ -1,0 +1,739 @@
+/* store: what is put comes back, in order, after any end; ownership; care. */
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+
+#include "unit/store_case.h"
+
+#define JOBS_MANY 100000
+
+static struct store_error err;
+
+/* ---- round trips ---- */
+
+static void
+expect_text(const char *want)
+{
+	char *got;
+
+	ck_assert_msg(reopened_text(&got, &err) == 0, "%s: %s", err.path, err.detail);
+	ck_assert_str_eq(got, want);
+	free(got);
+}
+
+START_TEST(every_field_comes_back)
+{
+	struct store *st = store_open_ok();
+	const struct persist_sink *sink = group_begin(st);
+	struct str parts[] = { STR("first"), STR(""), STR("third\0bytes") };
+	struct str run_parts[] = { STR("what it runs with") };
+	struct job_saved j = job_make("mail", STR("k"), 1);
+	struct run_record r = run_make("mail", STR("k"), 5, STR("out\0put"));
+	struct answer_saved a = { .id = STR("idem"), .until_wall_ns = 77 };
+	struct queue_settings s;
+	char *want;
+	size_t n;
+	FILE *f = open_memstream(&want, &n);
+
+	queue_settings_default(&s);
+	ck_assert_int_eq(queue_settings_set(&s, STR("max_active"), STR("7")), 0);
+	ck_assert_int_eq(queue_settings_set(&s, STR("misfire"), STR("rearm")), 0);
+	ck_assert_int_eq(queue_settings_set(&s, STR("slack"), STR("250ms")), 0);
+	ck_assert_int_eq(queue_settings_set(&s, STR("handler"), STR("page")), 0);
+	j.parts = parts;
+	j.n_parts = 3;
+	j.run_parts = run_parts;
+	j.n_run_parts = 1;
+	j.payload_changed = true;
+	a.reply = (struct job_reply){ .status = ST_REFUSED_LIMIT,
+		.queue = STR("mail"),
+		.key = STR("k"),
+		.state_before = JOB_HELD,
+		.pending_before = true,
+		.has_deadline = true,
+		.deadline_wall_ns = -5,
+		.old_deadline_wall_ns = INT64_MAX,
+		.generation = UINT64_MAX,
+		.coalesced = UINT32_MAX,
+		.disable_depth = 3 };
+	sink->queue_put(sink->ctx, STR("mail"), &s, true);
+	sink->job_put(sink->ctx, &j);
+	sink->run_add(sink->ctx, UINT32_MAX + 1ull, &r);
+	sink->answer_put(sink->ctx, &a);
+	group_commit(st);
+	st->ops->close(st);
+
+	put_queue(f, STR("mail"), &s, true);
+	put_job(f, &j);
+	put_run(f, UINT32_MAX + 1ull, &r);
+	put_answer(f, &a);
+	fclose(f);
+	expect_text(want);
+	free(want);
+}
+END_TEST
+
+/* Each flag and word alone: a mix-up of two columns shows. */
+START_TEST(single_fields_come_back)
+{
+	struct store *st = store_open_ok();
+	const struct persist_sink *sink = group_begin(st);
+	char *want;
+	size_t n;
+	FILE *f = open_memstream(&want, &n);
+	struct queue_settings s;
+
+	queue_settings_default(&s);
+	put_queue(f, STR("q"), &s, false);
+	for (int i = 0; i < 9; i++) {
+		char key[2] = { (char)('a' + i), 0 };
+		struct job_saved j = {
+			.queue = STR("q"), .key = str_from(key), .seq = (uint64_t)i
+		};
+
+		j.pending = i == 3 ? JOB_READY : i == 1 ? JOB_ARMED : JOB_IDLE;
+		j.running = i == 2;
+		j.absolute = i == 0; /* long past: comes first */
+		j.retry = i == 4;
+		j.dead = i == 5;
+		j.level = i == 6 ? LEVEL_SYNC : i == 7 ? LEVEL_MEMORY : LEVEL_DEFAULT;
+		j.delay_ns = i == 8 ? -1 : 0;
+		sink->job_put(sink->ctx, &j);
+		put_job(f, &j);
+	}
+	group_commit(st);
+	st->ops->close(st);
+	fclose(f);
+	expect_text(want);
+	free(want);
+}
+END_TEST
+
+START_TEST(unusual_keys_stay_apart)
+{
+	static char longest[KEY_MAX], other[KEY_MAX];
+	const struct str keys[] = { STR("'"), STR("\"; DROP TABLE job; --"), STR("%s%n"), STR("a"),
+		STR("A"), STR("a\0b"), STR("a "), STR("\xf0\x9f\x90\x9d \xc3\xa4"), STR("null"),
+		STR("1"), STR("01"), { longest, KEY_MAX }, { other, KEY_MAX } };
+	struct store *st = store_open_ok();
+	const struct persist_sink *sink = group_begin(st);
+	struct queue_settings s;
+	char *want;
+	size_t n;
+	FILE *f = open_memstream(&want, &n);
+
+	memset(longest, 'x', KEY_MAX);
+	memset(other, 'x', KEY_MAX);
+	other[KEY_MAX - 1] = 'y';
+	queue_settings_default(&s);
+	put_queue(f, STR("'q'"), &s, false);
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		struct job_saved j = job_make("'q'", keys[i], 3 * (int64_t)i + 1);
+
+		j.parts = &keys[i];
+		j.n_parts = 1;
+		j.payload_changed = true;
+		sink->job_put(sink->ctx, &j);
+		put_job(f, &j);
+	}
+	group_commit(st);
+	st->ops->close(st);
+	fclose(f);
+	expect_text(want);
+	free(want);
+}
+END_TEST
+
+/* Puts one job with the given payload and returns the text of what is stored then. */
+static char *
+put_and_read(struct store *st, struct job_saved *j, const struct str *parts, size_t n, bool changed)
+{
+	const struct persist_sink *sink = group_begin(st);
+	char *text;
+
+	j->parts = parts;
+	j->n_parts = n;
+	j->payload_changed = changed;
+	sink->job_put(sink->ctx, j);
+	group_commit(st);
+	ck_assert_int_eq(recover_text(st, &text, &err), 0);
+	return text;
+}
+
+static void
+expect_payload(struct store *st, struct job_saved *j, const struct str *parts, size_t n)
+{
+	char *got = put_and_read(st, j, parts, n, true), *want;
+	size_t len;
+	FILE *f = open_memstream(&want, &len);
+
+	put_job(f, j);
+	fclose(f);
+	ck_assert_str_eq(strchr(got, '\n') + 1, want);
+	free(got);
+	free(want);
+}
+
+START_TEST(payloads_of_every_shape)
+{
+	struct store *st = store_open_ok();
+	struct job_saved j = job_make("q", STR("k"), 2);
+	char *big = calloc(1, PAYLOAD_MAX);
+	struct str *many = calloc(5000, sizeof *many);
+
+	for (size_t i = 0; i < PAYLOAD_MAX; i++)
+		big[i] = (char)(i * 7 + i / 256);
+	for (size_t i = 0; i < 5000; i++)
+		many[i] = (struct str){ big + i, i % 200 };
+	expect_payload(st, &j, NULL, 0);
+	expect_payload(st, &j, &STR("one"), 1);
+	expect_payload(st, &j, &STR(""), 1);
+	expect_payload(st, &j, &(struct str){ big, PAYLOAD_MAX }, 1);
+	expect_payload(st, &j, many, 5000);
+	expect_payload(st, &j, (struct str[]){ STR(""), STR("") }, 2);
+	expect_payload(
+		st, &j, (struct str[]){ { big, PAYLOAD_MAX / 2 }, { big, PAYLOAD_MAX / 2 } }, 2);
+	expect_payload(st, &j, NULL, 0);
+	st->ops->close(st);
+	free(many);
+	free(big);
+}
+END_TEST
+
+/* A reschedule hands no payload over, and leaves the stored one alone. */
+START_TEST(a_move_keeps_the_payload)
+{
+	struct store *st = store_open_ok();
+	struct job_saved j = job_make("q", STR("k"), 2);
+	char *text = put_and_read(st, &j, &STR("precious"), 1, true);
+
+	free(text);
+	j.due_wall_ns = 123456789;
+	text = put_and_read(st, &j, NULL, 0, false);
+	ck_assert_ptr_nonnull(strstr(text, "part=8:precious"));
+	ck_assert_ptr_nonnull(strstr(text, "/123456789"));
+	free(text);
+	st->ops->close(st);
+}
+END_TEST
+
+START_TEST(payloads_of_finished_instances_are_not_handed_out)
+{
+	struct store *st = store_open_ok();
+	struct job_saved j = { .queue = STR("q"), .key = STR("k"), .pending = JOB_ARMED };
+	char *text = put_and_read(st, &j, &STR("old"), 1, true);
+
+	free(text);
+	j.pending = JOB_IDLE;
+	text = put_and_read(st, &j, NULL, 0, false);
+	ck_assert_ptr_null(strstr(text, "part="));
+	free(text);
+	j.dead = true;
+	text = put_and_read(st, &j, NULL, 0, false);
+	ck_assert_ptr_nonnull(strstr(text, "part=3:old"));
+	free(text);
+	st->ops->close(st);
+}
+END_TEST
+
+/* ---- replacing and removing ---- */
+
+START_TEST(removed_things_are_gone)
+{
+	struct store *st = store_open_ok();
+	const struct persist_sink *sink = group_begin(st);
+	struct run_record r = run_make("q", STR("k"), 1, STR("x"));
+	struct answer_saved a = { .id = STR("i"), .reply = { .queue = STR("q"), .key = STR("k") } };
+	struct job_saved j = job_make("q", STR("k"), 1), other = job_make("q", STR("l"), 1);
+	char *text;
+
+	j.parts = &STR("p");
+	j.n_parts = 1;
+	j.payload_changed = true;
+	sink->job_put(sink->ctx, &j);
+	sink->job_put(sink->ctx, &other);
+	sink->run_add(sink->ctx, 1, &r);
+	sink->answer_put(sink->ctx, &a);
+	sink->job_remove(sink->ctx, STR("q"), STR("k"));
+	sink->job_remove(sink->ctx, STR("q"), STR("never there"));
+	sink->job_remove(sink->ctx, STR("no queue"), STR("k"));
+	sink->run_remove(sink->ctx, 1);
+	sink->answer_remove(sink->ctx, STR("i"));
+	group_commit(st);
+	ck_assert_int_eq(recover_text(st, &text, &err), 0);
+	ck_assert_ptr_nonnull(strstr(text, "key=1:l"));
+	ck_assert_ptr_null(strstr(text, "key=1:k"));
+	ck_assert_ptr_null(strstr(text, "\nrun "));
+	ck_assert_ptr_null(strstr(text, "\nanswer "));
+	free(text);
+	st->ops->close(st);
+}
+END_TEST
+
+START_TEST(a_queue_goes_with_all_that_is_in_it)
+{
+	struct store *st = store_open_ok();
+	const struct persist_sink *sink;
+	struct queue_settings s;
+	char *before, *after;
+
+	queue_settings_default(&s);
+	sink = group_begin(st);
+	sink->queue_put(sink->ctx, STR("stays"), &s, true);
+	sink->job_put(sink->ctx, &(struct job_saved){ .queue = STR("stays"), .key = STR("k") });
+	group_commit(st);
+	ck_assert_int_eq(recover_text(st, &before, &err), 0);
+	sink = group_begin(st);
+	sink->queue_put(sink->ctx, STR("goes"), &s, false);
+	for (int i = 0; i < 50; i++) {
+		struct job_saved j = job_make("goes", (struct str){ (char *)&i, sizeof i }, i);
+		struct run_record r = run_make("goes", j.key, i, STR("x"));
+
+		j.parts = &STR("p");
+		j.n_parts = 1;
+		j.payload_changed = true;
+		sink->job_put(sink->ctx, &j);
+		sink->run_add(sink->ctx, (uint64_t)i, &r);
+	}
+	group_commit(st);
+	sink = group_begin(st);
+	sink->queue_remove(sink->ctx, STR("goes"));
+	sink->queue_remove(sink->ctx, STR("never there"));
+	group_commit(st);
+	ck_assert_int_eq(recover_text(st, &after, &err), 0);
+	ck_assert_str_eq(before, after);
+	free(before);
+	free(after);
+	st->ops->close(st);
+}
+END_TEST
+
+/* ---- order, size, progress ---- */
+
+struct order {
+	char queue[8];
+	int64_t due;
+	uint64_t seq, jobs, progress, total;
+	bool by_boot;
+};
+
+static int
+order_queue(void *ctx, struct str name, const struct queue_settings *s, bool paused)
+{
+	(void)ctx, (void)name, (void)s, (void)paused;
+	return 0;
+}
+
+static int
+order_job(void *ctx, const struct job_saved *j)
+{
+	struct order *o = ctx;
+	int64_t due = o->by_boot ? j->due_boot_ns : j->due_wall_ns;
+
+	if (j->queue.n != strlen(o->queue) || memcmp(o->queue, j->queue.p, j->queue.n) != 0) {
+		memset(o->queue, 0, sizeof o->queue);
+		memcpy(o->queue, j->queue.p, j->queue.n);
+		o->due = INT64_MIN;
+	}
+	unit_check(due > o->due || (due == o->due && j->seq > o->seq));
+	o->due = due;
+	o->seq = j->seq;
+	o->jobs++;
+	return 0;
+}
+
+static void
+order_progress(void *ctx, uint64_t done, uint64_t total)
+{
+	struct order *o = ctx;
+
+	unit_check(done >= o->progress && done <= total);
+	o->progress = done;
+	o->total = total;
+}
+
+START_TEST(many_jobs_come_queue_by_queue_in_deadline_order)
+{
+	struct store *st = store_open_ok();
+	struct order o = { .by_boot = true };
+	struct recover_sink sink = { &o, order_queue, order_job, NULL, NULL, order_progress };
+
+	for (int i = 0; i < JOBS_MANY;) {
+		const struct persist_sink *put = group_begin(st);
+
+		for (int end = i + 5000; i < end; i++) {
+			char key[32];
+			int n = snprintf(key, sizeof key, "host-%d", i);
+			struct job_saved j =
+				job_make(i % 3 ? "b" : "a", (struct str){ key, (size_t)n }, i);
+
+			j.absolute = false;
+			j.due_boot_ns = i * 7919 % 1000;
+			j.due_wall_ns = -j.due_boot_ns;
+			put->job_put(put->ctx, &j);
+		}
+		group_commit(st);
+	}
+	st->ops->close(st);
+	st = store_open_ok();
+	ck_assert(st->meta.same_boot);
+	ck_assert_int_eq(st->ops->recover(st, &sink, &err), 0);
+	ck_assert_uint_eq(o.jobs, JOBS_MANY);
+	ck_assert_uint_eq(o.progress, JOBS_MANY + 2);
+	ck_assert_uint_eq(o.total, JOBS_MANY + 2);
+	st->ops->close(st);
+}
+END_TEST
+
+static int
+stop_at_once(void *ctx, struct str name, const struct queue_settings *s, bool paused)
+{
+	(void)ctx, (void)name, (void)s, (void)paused;
+	return ERR_LIMIT;
+}
+
+START_TEST(recovery_passes_on_what_its_receiver_says)
+{
+	struct store *st = store_open_ok();
+	struct recover_sink sink = { .queue = stop_at_once };
+	const struct persist_sink *put = group_begin(st);
+
+	put->job_put(put->ctx, &(struct job_saved){ .queue = STR("q"), .key = STR("k") });
+	group_commit(st);
+	ck_assert_int_eq(st->ops->recover(st, &sink, &err), ERR_LIMIT);
+	ck_assert_int_eq(err.code, ERR_LIMIT);
+	st->ops->close(st);
+}
+END_TEST
+
+/* ---- groups ---- */
+
+START_TEST(an_unfinished_group_is_nowhere)
+{
+	struct store *st = store_open_ok();
+	const struct persist_sink *sink = group_begin(st);
+	char *text;
+
+	sink->job_put(sink->ctx, &(struct job_saved){ .queue = STR("q"), .key = STR("k") });
+	st->ops->close(st);
+	ck_assert_int_eq(reopened_text(&text, &err), 0);
+	ck_assert_str_eq(text, "");
+	free(text);
+}
+END_TEST
+
+START_TEST(a_killed_process_loses_no_commit)
+{
+	pid_t pid = fork();
+	char *text;
+	int status;
+
+	if (pid == 0) {
+		struct store *st = store_open_ok();
+		const struct persist_sink *sink = group_begin(st);
+
+		sink->job_put(
+			sink->ctx, &(struct job_saved){ .queue = STR("q"), .key = STR("in") });
+		group_commit(st);
+		sink = group_begin(st);
+		sink->job_put(
+			sink->ctx, &(struct job_saved){ .queue = STR("q"), .key = STR("out") });
+		(void)raise(SIGKILL);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status));
+	ck_assert_int_eq(reopened_text(&text, &err), 0);
+	ck_assert_ptr_nonnull(strstr(text, "key=2:in"));
+	ck_assert_ptr_null(strstr(text, "key=3:out"));
+	free(text);
+}
+END_TEST
+
+/* ---- facts and ownership ---- */
+
+START_TEST(facts_of_the_directory_last)
+{
+	struct store *st = store_open_ok();
+	char instance[sizeof st->meta.instance];
+
+	ck_assert_uint_eq(strlen(st->meta.instance), 36);
+	ck_assert(!st->meta.same_boot);
+	ck_assert_int_eq(st->meta.last_wall_ns, 0);
+	memcpy(instance, st->meta.instance, sizeof instance);
+	(void)group_begin(st);
+	group_commit(st);
+	st->ops->close(st);
+	st = store_open_ok();
+	ck_assert_str_eq(st->meta.instance, instance);
+	ck_assert(st->meta.same_boot);
+	ck_assert_int_eq(st->meta.last_wall_ns, NOW.wall_ns);
+	st->ops->close(st);
+}
+END_TEST
+
+static void
+own(struct store *st)
+{
+	uint64_t first, second;
+
+	ck_assert_int_eq(st->ops->claim(st, "", &first), ERR_BAD_VALUE);
+	ck_assert_int_eq(st->ops->claim(st, "one", &first), 0);
+	ck_assert_int_eq(st->ops->renew(st, first), 0);
+	ck_assert_int_eq(st->ops->claim(st, "two", &second), 0);
+	ck_assert_uint_gt(second, first);
+	ck_assert_int_eq(st->ops->renew(st, first), ERR_STALE_TOKEN);
+	ck_assert_int_eq(st->ops->release(st, first), ERR_STALE_TOKEN);
+	(void)group_begin(st);
+	group_commit(st);
+	ck_assert_int_eq(st->ops->release(st, second), 0);
+	ck_assert_int_eq(st->ops->renew(st, second), ERR_STALE_TOKEN);
+	(void)group_begin(st);
+	ck_assert_int_eq(st->ops->commit(st, NOW, true), ERR_STALE_TOKEN);
+	ck_assert_int_eq(st->ops->claim(st, "three", &first), 0);
+	ck_assert_uint_gt(first, second);
+	(void)group_begin(st);
+	group_commit(st);
+}
+
+START_TEST(a_token_grows_with_each_owner)
+{
+	struct store *st = store_open_ok();
+	uint64_t token;
+
+	own(st);
+	token = st->meta.token;
+	st->ops->close(st);
+	st = store_open_ok();
+	ck_assert_uint_eq(st->meta.token, token);
+	ck_assert(st->meta.same_boot);
+	st->ops->close(st);
+}
+END_TEST
+
+START_TEST(a_second_daemon_is_refused_and_harms_nothing)
+{
+	struct store *st = store_open_ok();
+	const struct persist_sink *sink = group_begin(st);
+	char want[64], *text;
+	uint64_t before;
+	pid_t pid;
+	int status;
+
+	sink->job_put(sink->ctx, &(struct job_saved){ .queue = STR("q"), .key = STR("k") });
+	group_commit(st);
+	before = dir_hash();
+	(void)snprintf(want, sizeof want, "locked by process %d", (int)getpid());
+	pid = fork();
+	if (pid == 0) {
+		struct store *other;
+		int rc = store_sqlite_open(case_dir, &other, &err);
+
+		_exit(rc == ERR_LOCKED && err.code == rc && strcmp(err.detail, want) == 0 &&
+					strcmp(err.path, in_dir("lock")) == 0
+				? 0
+				: 1);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	/* In the same process too, and closing what was refused gives nothing up. */
+	ck_assert_int_eq(store_sqlite_open(case_dir, &(struct store *){ NULL }, &err), ERR_LOCKED);
+	ck_assert_int_eq(store_sqlite_open(case_dir, &(struct store *){ NULL }, &err), ERR_LOCKED);
+	ck_assert_uint_eq(dir_hash(), before);
+	(void)group_begin(st);
+	group_commit(st);
+	st->ops->close(st);
+	ck_assert_int_eq(reopened_text(&text, &err), 0);
+	free(text);
+}
+END_TEST
+
+/* ---- care ---- */
+
+static void
+put_some(struct store *st, int jobs, int salt)
+{
+	const struct persist_sink *sink = group_begin(st);
+
+	for (int i = 0; i < jobs; i++) {
+		int64_t k = (int64_t)i * 2654435761 % 1000003;
+
+		sink->job_put(sink->ctx,
+			&(struct job_saved){ .queue = STR("q"),
+				.key = { (char *)&k, sizeof k },
+				.seq = (uint64_t)salt });
+	}
+	group_commit(st);
+}
+
+/* One group of so many MiB. */
+static void
+put_much(struct store *st, int mib)
+{
+	const struct persist_sink *sink = group_begin(st);
+	char *big = calloc(1, PAYLOAD_MAX);
+	struct str part = { big, PAYLOAD_MAX };
+
+	for (int i = 0; i < mib; i++)
+		sink->job_put(sink->ctx,
+			&(struct job_saved){ .queue = STR("q"),
+				.key = { (char *)&i, sizeof i },
+				.parts = &part,
+				.n_parts = 1,
+				.payload_changed = true });
+	group_commit(st);
+	free(big);
+}
+
+START_TEST(the_log_stays_bounded)
+{
+	struct store *st = store_open_ok();
+	struct store_stats s = { 0 };
+
+	for (int i = 0; i < 60; i++) {
+		put_some(st, 3000, i);
+		ck_assert_int_eq(st->ops->checkpoint(st), 0);
+		st->ops->stats(st, &s);
+		ck_assert_uint_lt(s.wal_bytes, 16 << 20);
+	}
+	put_much(st, 40);
+	st->ops->stats(st, &s);
+	ck_assert_uint_gt(s.wal_bytes, 32 << 20);
+	ck_assert_int_eq(st->ops->checkpoint(st), 0);
+	st->ops->stats(st, &s);
+	ck_assert_uint_eq(s.wal_bytes, 0);
+	st->ops->close(st);
+}
+END_TEST
+
+START_TEST(figures_are_true)
+{
+	struct store *st = store_open_ok();
+	struct store_stats a, b;
+	struct stat sb;
+
+	st->ops->stats(st, &a);
+	ck_assert_uint_eq(a.commits, 0);
+	put_some(st, 10, 0);
+	st->ops->stats(st, &b);
+	ck_assert_uint_eq(b.commits, 1);
+	ck_assert_uint_eq(b.failed_commits, 0);
+	ck_assert_uint_eq(b.puts, 10);
+	ck_assert_int_eq(stat(in_dir("wqd.db"), &sb), 0);
+	ck_assert_uint_eq(b.file_bytes, (uint64_t)sb.st_size);
+	ck_assert_int_eq(stat(in_dir("wqd.db-wal"), &sb), 0);
+	ck_assert_uint_eq(b.wal_bytes, (uint64_t)sb.st_size);
+	ck_assert_uint_eq(b.bytes_written + 32, b.wal_bytes);
+	st->ops->close(st);
+}
+END_TEST
+
+START_TEST(a_backup_is_a_whole_database_of_its_own)
+{
+	struct store *st = store_open_ok();
+	char *text, *copy;
+	struct stat sb;
+	mode_t mask;
+
+	put_some(st, 2000, 1);
+	ck_assert_int_eq(recover_text(st, &text, &err), 0);
+	mask = umask(0777);
+	ck_assert_int_eq(st->ops->backup(st, in_dir("copy")), 0);
+	(void)umask(mask);
+	ck_assert_int_eq(st->ops->backup(st, in_dir("copy")), -EEXIST);
+	ck_assert_int_eq(st->ops->backup(st, in_dir("wqd.db")), -EEXIST);
+	ck_assert_int_eq(st->ops->backup(st, in_dir("none/copy")), -ENOENT);
+	ck_assert_int_eq(stat(in_dir("copy"), &sb), 0);
+	ck_assert_uint_eq(sb.st_mode & 07777, 0600);
+	ck_assert_int_ne(access(in_dir("copy-wal"), F_OK), 0);
+	ck_assert_int_ne(access(in_dir("copy-journal"), F_OK), 0);
+	put_some(st, 3000, 2); /* the daemon goes on */
+	st->ops->close(st);
+	ck_assert_int_eq(rename(in_dir("copy"), in_dir("wqd.db")), 0);
+	ck_assert_int_eq(reopened_text(&copy, &err), 0);
+	ck_assert_str_eq(copy, text);
+	free(copy);
+	free(text);
+}
+END_TEST
+
+START_TEST(files_are_private_whatever_the_umask)
+{
+	static const mode_t masks[] = { 0, 0022, 0777 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(masks); i++) {
+		static const char *const names[] = { "lock", "wqd.db", "wqd.db-wal" };
+		mode_t mask = umask(masks[i]);
+		struct store *st = store_open_ok();
+
+		(void)group_begin(st);
+		group_commit(st);
+		(void)umask(mask);
+		for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
+			struct stat sb;
+
+			ck_assert_int_eq(stat(in_dir(names[k]), &sb), 0);
+			ck_assert_uint_eq(sb.st_mode & 07777, 0600);
+		}
+		st->ops->close(st);
+		ck_assert_int_ne(access(in_dir("wqd.db-wal"), F_OK), 0);
+		ck_assert_int_ne(access(in_dir("wqd.db-shm"), F_OK), 0);
+		ck_assert_int_eq(unlink(in_dir("lock")), 0);
+		ck_assert_int_eq(unlink(in_dir("wqd.db")), 0);
+	}
+}
+END_TEST
+
+/* ---- the other implementation ---- */
+
+START_TEST(memory_keeps_nothing_and_answers_alike)
+{
+	struct store *st;
+	struct store_stats s;
+	char *text;
+
+	ck_assert_int_eq(store_memory_open(&st), 0);
+	ck_assert_uint_eq(strlen(st->meta.instance), 36);
+	put_some(st, 10, 0);
+	own(st);
+	ck_assert_int_eq(recover_text(st, &text, &err), 0);
+	ck_assert_str_eq(text, "");
+	free(text);
+	st->ops->stats(st, &s);
+	ck_assert_uint_eq(s.puts, 10);
+	ck_assert_uint_eq(s.commits, 3);
+	ck_assert_uint_eq(s.failed_commits, 1);
+	ck_assert_int_eq(st->ops->checkpoint(st), 0);
+	ck_assert_int_eq(st->ops->backup(st, in_dir("copy")), -EOPNOTSUPP);
+	st->ops->close(st);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("store");
+	TCase *tc = unit_case(s, "store");
+
+	tcase_add_checked_fixture(tc, dir_make, dir_remove);
+	tcase_add_test(tc, every_field_comes_back);
+	tcase_add_test(tc, single_fields_come_back);
+	tcase_add_test(tc, unusual_keys_stay_apart);
+	tcase_add_test(tc, payloads_of_every_shape);
+	tcase_add_test(tc, a_move_keeps_the_payload);
+	tcase_add_test(tc, payloads_of_finished_instances_are_not_handed_out);
+	tcase_add_test(tc, removed_things_are_gone);
+	tcase_add_test(tc, a_queue_goes_with_all_that_is_in_it);
+	tcase_add_test(tc, many_jobs_come_queue_by_queue_in_deadline_order);
+	tcase_add_test(tc, recovery_passes_on_what_its_receiver_says);
+	tcase_add_test(tc, an_unfinished_group_is_nowhere);
+	tcase_add_test(tc, a_killed_process_loses_no_commit);
+	tcase_add_test(tc, facts_of_the_directory_last);
+	tcase_add_test(tc, a_token_grows_with_each_owner);
+	tcase_add_test(tc, a_second_daemon_is_refused_and_harms_nothing);
+	tcase_add_test(tc, the_log_stays_bounded);
+	tcase_add_test(tc, figures_are_true);
+	tcase_add_test(tc, a_backup_is_a_whole_database_of_its_own);
+	tcase_add_test(tc, files_are_private_whatever_the_umask);
+	tcase_add_test(tc, memory_keeps_nothing_and_answers_alike);
+	return unit_run(s);
+}
