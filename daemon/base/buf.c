@@ -89,9 +89,15 @@ buf_consume(struct buf *b, size_t n)
 	if (b->start < b->end)
 		return;
 	b->start = b->end = 0;
-	if (b->cap > BUF_KEEP) {
-		x_free(b->data);
-		b->data = NULL;
-		b->cap = 0;
-	}
+	if (b->cap > BUF_KEEP)
+		buf_release(b);
+}
+
+void
+buf_release(struct buf *b)
+{
+	wq_assert(buf_len(b) == 0);
+	x_free(b->data);
+	b->data = NULL;
+	b->start = b->end = b->cap = 0;
 }

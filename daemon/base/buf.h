@@ -46,5 +46,15 @@ buf_put(struct buf *b, const void *p, size_t n);
 void
 buf_consume(struct buf *b, size_t n);
 #define BUF_KEEP 65536u
+/* An empty buffer gives its memory back. */
+void
+buf_release(struct buf *b);
+/* `n` bytes of somebody else (borrowed) as a buffer to be consumed; it can't grow and needs no
+ * buf_done. */
+static inline struct buf
+buf_view(void *p, size_t n)
+{
+	return (struct buf){ .data = p, .end = n };
+}
 
 #endif

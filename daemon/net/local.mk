@@ -1,4 +1,6 @@
 daemon_libwqd_a_SOURCES += \
-	%reldir%/conn.h \
-	%reldir%/listen.h \
-	%reldir%/loop.h
+	%reldir%/bind.c %reldir%/bind.h \
+	%reldir%/conn.c %reldir%/conn.h \
+	%reldir%/listen.c %reldir%/listen.h \
+	%reldir%/loop.c %reldir%/loop.h \
+	%reldir%/peer.c %reldir%/peer.h
