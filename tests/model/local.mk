@@ -1,1 +1,41 @@
-# tests/model
+# The engine against a plain reference, and its semantics word by word: rig.c is the engine on a
+# virtual clock, with the test as sessions, store and runners.
+MODEL_RIG = %reldir%/rig.c %reldir%/rig.h %reldir%/saved.c %reldir%/saved.h
+EXTRA_PROGRAMS += $(MODEL_TESTS)
+
+MODEL_TESTS = \
+	tests/model/test_cells \
+	tests/model/test_coalescing \
+	tests/model/test_guarantees \
+	tests/model/test_queues \
+	tests/model/test_restart \
+	tests/model/test_results \
+	tests/model/test_times
+
+tests_model_test_cells_SOURCES = tests/model/test_cells.c $(MODEL_RIG)
+tests_model_test_cells_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_cells_LDADD = $(TEST_LIBS)
+
+tests_model_test_coalescing_SOURCES = tests/model/test_coalescing.c $(MODEL_RIG)
+tests_model_test_coalescing_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_coalescing_LDADD = $(TEST_LIBS)
+
+tests_model_test_guarantees_SOURCES = tests/model/test_guarantees.c $(MODEL_RIG)
+tests_model_test_guarantees_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_guarantees_LDADD = $(TEST_LIBS)
+
+tests_model_test_queues_SOURCES = tests/model/test_queues.c $(MODEL_RIG)
+tests_model_test_queues_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_queues_LDADD = $(TEST_LIBS)
+
+tests_model_test_restart_SOURCES = tests/model/test_restart.c $(MODEL_RIG)
+tests_model_test_restart_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_restart_LDADD = $(TEST_LIBS)
+
+tests_model_test_results_SOURCES = tests/model/test_results.c $(MODEL_RIG)
+tests_model_test_results_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_results_LDADD = $(TEST_LIBS)
+
+tests_model_test_times_SOURCES = tests/model/test_times.c $(MODEL_RIG)
+tests_model_test_times_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_times_LDADD = $(TEST_LIBS)

@@ -1,0 +1,482 @@
+/*
+ * G14 and section 5 of docs/semantics.md: what a restart keeps, misfire policies,
+ * interrupted runs, levels, and what is handed to the store when.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/rig.h"
+#include "unit/unit.h"
+
+static void
+start(struct rig *r, const char *settings)
+{
+	rig_init(r);
+	rig_expect(r, rig_queue_create(r, "q", settings), ST_OK);
+}
+
+/* Loop tests: 0 the same boot, 1 another one. */
+#define SAME_BOOT (_i == 0)
+
+START_TEST(G14_a_pending_job_keeps_its_deadline)
+{
+	struct op_update op = rig_op("absolute", 0);
+	struct rig r;
+
+	start(&r, "handler=h max_active=1");
+	rig_update_payload(&r, "relative", 30 * SEC, "p");
+	rig_update(&r, "far", DELAY_MAX_NS);
+	op.absolute = true;
+	op.when_ns = r.now.wall_ns + 40 * SEC;
+	rig_update_op(&r, &op);
+	rig_pass(&r, 5 * SEC);
+	rig_restart(&r, 5 * SEC, SAME_BOOT);
+	ck_assert_int_eq(rig_get(&r, "relative").deadline_wall_ns, r.now.wall_ns + 20 * SEC);
+	ck_assert_int_eq(
+		rig_get(&r, "far").deadline_wall_ns, r.now.wall_ns + DELAY_MAX_NS - 10 * SEC);
+	ck_assert_int_eq(rig_get(&r, "absolute").deadline_wall_ns, r.now.wall_ns + 30 * SEC);
+	rig_pass(&r, 20 * SEC - 1);
+	ck_assert_uint_eq(r.n_runs, 0);
+	rig_pass(&r, 1);
+	ck_assert_str_eq(rig_running(&r, "relative")->payload, "p;");
+	rig_finish(&r, "relative");
+	rig_pass(&r, 10 * SEC);
+	ck_assert_ptr_nonnull(rig_running(&r, "absolute"));
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(G14_ready_ones_keep_their_order_and_payload)
+{
+	struct op_update op = rig_op("c", 0);
+	struct rig r;
+
+	start(&r, "handler=h max_active=0");
+	rig_update_payload(&r, "b", 0, "x");
+	rig_update(&r, "a", 0);
+	op.payload_mode = PAYLOAD_APPEND;
+	op.payload = STR("1");
+	rig_update_op(&r, &op);
+	op.payload = STR("2");
+	op.mode = MODE_KEEP;
+	rig_update_op(&r, &op);
+	rig_update(&r, "d", SEC);
+	rig_pass(&r, 2 * SEC);
+	rig_update(&r, "b", 0);
+	rig_restart(&r, SEC, SAME_BOOT);
+	ck_assert_uint_eq(rig_queue(&r, "q").held, 4);
+	rig_queue_set(&r, "q", "max_active=9");
+	ck_assert_str_eq(rig_order(&r), "a c d b ");
+	ck_assert_str_eq(rig_running(&r, "c")->payload, "1;2;");
+	ck_assert_str_eq(rig_running(&r, "b")->payload, "x;");
+	ck_assert_uint_eq(rig_running(&r, "b")->coalesced, 1);
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(G14_queues_disabled_jobs_and_results_are_kept)
+{
+	struct rig r;
+
+	start(&r, "handler=h max_active=7 slack=50ms");
+	rig_queue_create(&r, "gone", "");
+	rig_queue_delete(&r, "gone", TIMERS_CANCEL);
+	rig_queue_create(&r, "paused", "misfire=skip");
+	rig_pause(&r, "paused");
+	rig_job(&r, EV_DISABLE, "off");
+	rig_job(&r, EV_DISABLE, "off");
+	rig_update(&r, "done", 0);
+	rig_pass(&r, SEC);
+	rig_end_run(&r, rig_running(&r, "done"), RUN_FAILED);
+	rig_forget(&r);
+	rig_restart(&r, SEC, SAME_BOOT);
+	ck_assert_uint_eq(rig_queue(&r, "q").settings->max_active, 7);
+	ck_assert_int_eq(rig_queue(&r, "q").settings->slack_ns, 50 * MS);
+	ck_assert_str_eq(rig_queue(&r, "q").settings->handler, "h");
+	ck_assert(rig_queue(&r, "paused").paused);
+	ck_assert(!rig_queue(&r, "q").paused);
+	rig_expect(&r, rig_pause(&r, "gone"), ST_NOT_FOUND);
+	ck_assert_uint_eq(rig_get(&r, "off").disable_depth, 2);
+	rig_expect(&r, rig_update(&r, "off", 0), ST_REFUSED_DISABLED);
+	ck_assert_int_eq(rig_get(&r, "done").last->outcome, RUN_FAILED);
+	ck_assert_int_eq(rig_get(&r, "done").last->exit_code, 1);
+	ck_assert_str_eq(rig_expect(&r, rig_wait(&r, "done", 1), ST_OK)->output, "out");
+	rig_expect(&r, rig_update(&r, "done", 0), ST_CREATED);
+	ck_assert_uint_eq(rig_running(&r, "done")->generation, 2);
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(G14_what_was_taken_away_does_not_come_back)
+{
+	struct rig r;
+
+	start(&r, "handler=h max_active=0");
+	rig_update(&r, "cancelled", SEC);
+	rig_update(&r, "deleted", SEC);
+	rig_update(&r, "disabled", 0);
+	saved_take(&r.saved, r.e, r.now, SIZE_MAX);
+	rig_cancel(&r, "cancelled", CANCEL_PLAIN);
+	rig_job(&r, EV_DELETE, "deleted");
+	rig_job(&r, EV_DISABLE, "disabled");
+	rig_restart(&r, 5 * SEC, SAME_BOOT);
+	rig_queue_set(&r, "q", "max_active=9");
+	rig_pass(&r, 5 * SEC);
+	ck_assert_uint_eq(r.n_runs, 0);
+	ck_assert_str_eq(rig_state(&r, "deleted"), "-");
+	rig_done(&r);
+}
+END_TEST
+
+/* Only what is set by all updates before is on disk: the newest position wins. */
+START_TEST(G14_a_job_updated_many_times_is_written_once)
+{
+	struct rig r;
+
+	start(&r, "handler=h");
+	saved_take(&r.saved, r.e, r.now, SIZE_MAX);
+	for (int i = 0; i < 1000; i++)
+		rig_update(&r, "k", 10 * SEC + i);
+	ck_assert_uint_eq(engine_dirty(r.e), 1);
+	rig_restart(&r, 0, SAME_BOOT);
+	ck_assert_int_eq(rig_get(&r, "k").deadline_wall_ns, r.now.wall_ns + 10 * SEC + 999);
+	ck_assert_uint_eq(rig_get(&r, "k").coalesced, 999);
+	rig_done(&r);
+}
+END_TEST
+
+/* Taking the dirty things a few at a time gives the same as all at once. */
+START_TEST(G14_dirty_things_can_be_taken_in_parts)
+{
+	char key[16];
+	struct rig r;
+
+	start(&r, "handler=h max_active=2");
+	for (int i = 0; i < 30; i++) {
+		snprintf(key, sizeof key, "%d", i % 13);
+		rig_update_payload(&r, key, i * 100 * MS, key);
+		saved_take(&r.saved, r.e, r.now, (size_t)i % 4);
+		rig_pass(&r, 30 * MS);
+	}
+	while (engine_dirty(r.e))
+		saved_take(&r.saved, r.e, r.now, 1);
+	ck_assert_uint_eq(r.saved.n_jobs, 13);
+	rig_restart(&r, 0, SAME_BOOT);
+	for (int i = 0; i < 13; i++) {
+		snprintf(key, sizeof key, "%d", i);
+		rig_cancel(&r, key, CANCEL_PLAIN);
+	}
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(G14_a_memory_job_is_never_stored_a_stored_one_always)
+{
+	struct op_update op = rig_op("memory", 10 * SEC), both = rig_op("both", 10 * SEC);
+	struct rig r;
+
+	start(&r, "handler=h");
+	op.level = LEVEL_MEMORY;
+	rig_update_op(&r, &op);
+	op.when_ns = 11 * SEC;
+	rig_update_op(&r, &op);
+	rig_update_op(&r, &both);
+	both.level = LEVEL_MEMORY;
+	both.when_ns = 20 * SEC;
+	rig_update_op(&r, &both);
+	rig_restart(&r, SEC, SAME_BOOT);
+	ck_assert_str_eq(rig_state(&r, "memory"), "-");
+	ck_assert_int_eq(rig_get(&r, "both").deadline_wall_ns, r.now.wall_ns + 19 * SEC);
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(G14_a_handover_and_a_sync_request_are_urgent)
+{
+	struct op_update op = rig_op("k", 10 * SEC);
+	struct rig r;
+
+	start(&r, "handler=h");
+	saved_take(&r.saved, r.e, r.now, SIZE_MAX);
+	rig_update_op(&r, &op);
+	ck_assert(!engine_dirty_urgent(r.e));
+	op.level = LEVEL_SYNC;
+	op.when_ns = 11 * SEC;
+	rig_update_op(&r, &op);
+	ck_assert(engine_dirty_urgent(r.e));
+	saved_take(&r.saved, r.e, r.now, SIZE_MAX);
+	ck_assert(!engine_dirty_urgent(r.e));
+	rig_pass(&r, 11 * SEC);
+	ck_assert(engine_dirty_urgent(r.e));
+	rig_done(&r);
+}
+END_TEST
+
+/* ---- misfire ---- */
+
+START_TEST(misfire_run_once_oldest_first_paced_by_max_active)
+{
+	struct rig r;
+
+	start(&r, "handler=h max_active=2 misfire=run");
+	rig_update(&r, "c", 30 * SEC);
+	rig_update(&r, "a", 10 * SEC);
+	rig_update(&r, "b", 20 * SEC);
+	rig_update(&r, "d", 200 * SEC);
+	rig_restart(&r, 100 * SEC, SAME_BOOT);
+	ck_assert_str_eq(rig_order(&r), "a b ");
+	rig_finish(&r, "b");
+	ck_assert_str_eq(rig_order(&r), "a b c ");
+	ck_assert_str_eq(rig_state(&r, "d"), "A");
+	ck_assert_uint_eq(rig_running(&r, "c")->coalesced, 0);
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(misfire_skip_drops_what_was_missed)
+{
+	struct engine_stats st;
+	struct rig r;
+
+	start(&r, "handler=h misfire=skip");
+	rig_update(&r, "a", 10 * SEC);
+	rig_update(&r, "b", 101 * SEC);
+	rig_restart(&r, 100 * SEC, SAME_BOOT);
+	rig_pass(&r, 10 * SEC);
+	ck_assert_str_eq(rig_order(&r), "b ");
+	engine_stats_get(r.e, &st);
+	ck_assert_uint_eq(st.misfires_skipped, 1);
+	/* Nor does it come back later. */
+	rig_finish(&r, "b");
+	rig_forget(&r);
+	rig_restart(&r, SEC, SAME_BOOT);
+	rig_pass(&r, 500 * SEC);
+	ck_assert_uint_eq(r.n_runs, 0);
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(misfire_rearm_gives_the_full_delay_from_the_restart)
+{
+	struct op_update op = rig_op("absolute", 0);
+	struct rig r;
+
+	start(&r, "handler=h misfire=rearm");
+	rig_update_payload(&r, "a", 10 * SEC, "p");
+	rig_update(&r, "b", 150 * SEC);
+	op.absolute = true;
+	op.when_ns = r.now.wall_ns + 10 * SEC;
+	rig_update_op(&r, &op);
+	rig_restart(&r, 100 * SEC, SAME_BOOT);
+	ck_assert_int_eq(rig_get(&r, "a").deadline_wall_ns, r.now.wall_ns + 10 * SEC);
+	ck_assert_int_eq(rig_get(&r, "b").deadline_wall_ns, r.now.wall_ns + 50 * SEC);
+	ck_assert_ptr_nonnull(rig_running(&r, "absolute"));
+	rig_pass(&r, 10 * SEC);
+	ck_assert_str_eq(rig_running(&r, "a")->payload, "p;");
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(misfire_is_about_armed_jobs_ready_ones_always_run)
+{
+	struct rig r;
+
+	start(&r, "handler=h max_active=0 misfire=skip");
+	rig_update(&r, "a", 0);
+	rig_update(&r, "b", SEC);
+	rig_pass(&r, 2 * SEC);
+	rig_restart(&r, 100 * SEC, SAME_BOOT);
+	rig_queue_set(&r, "q", "max_active=5");
+	ck_assert_str_eq(rig_order(&r), "a b ");
+	rig_done(&r);
+}
+END_TEST
+
+/* Away for less than the time to the deadline: nothing was missed. */
+START_TEST(misfire_has_no_say_in_what_was_not_missed)
+{
+	struct rig r;
+
+	start(&r, "handler=h misfire=skip");
+	rig_update(&r, "a", 10 * SEC);
+	rig_restart(&r, 9 * SEC, SAME_BOOT);
+	rig_restart(&r, SEC / 2, SAME_BOOT);
+	rig_pass(&r, SEC / 2);
+	ck_assert_uint_eq(rig_starts(&r, "a"), 1);
+	rig_done(&r);
+}
+END_TEST
+
+/* ---- interrupted runs ---- */
+
+START_TEST(an_interrupted_run_is_recorded_and_run_again_at_once)
+{
+	struct rig r;
+
+	start(&r, "handler=h");
+	rig_update_payload(&r, "k", 0, "p");
+	rig_update(&r, "k", 0); /* REQUEUED, pending beside the run in the second round */
+	rig_cancel(&r, "k", CANCEL_PLAIN);
+	rig_restart(&r, 5 * SEC, SAME_BOOT);
+	ck_assert_uint_eq(rig_running(&r, "k")->generation, 1);
+	ck_assert_uint_eq(rig_running(&r, "k")->attempt, 2);
+	ck_assert_str_eq(rig_running(&r, "k")->payload, "p;");
+	ck_assert_int_eq(rig_get(&r, "k").last->outcome, RUN_INTERRUPTED);
+	ck_assert(!rig_get(&r, "k").last->final);
+	rig_finish(&r, "k");
+	ck_assert_int_eq(rig_get(&r, "k").last->outcome, RUN_DONE);
+	rig_pass(&r, 60 * SEC);
+	ck_assert_uint_eq(rig_running_count(&r, "q"), 0);
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(a_run_that_is_always_interrupted_dies)
+{
+	struct rig r;
+
+	start(&r, "handler=h max_interrupts=3");
+	rig_update_payload(&r, "k", 0, "p");
+	for (int i = 0; i < 3; i++) {
+		rig_restart(&r, SEC, SAME_BOOT);
+		ck_assert_ptr_nonnull(rig_running(&r, "k"));
+	}
+	rig_restart(&r, SEC, SAME_BOOT);
+	ck_assert_ptr_null(rig_running(&r, "k"));
+	ck_assert(rig_get(&r, "k").dead);
+	ck_assert_int_eq(rig_get(&r, "k").last->outcome, RUN_DEAD);
+	rig_expect(&r, rig_job(&r, EV_KICK, "k"), ST_CREATED);
+	ck_assert_str_eq(rig_running(&r, "k")->payload, "p;");
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(an_interrupted_run_gives_way_to_what_was_requested_meanwhile)
+{
+	struct rig r;
+
+	start(&r, "handler=h");
+	rig_update_payload(&r, "k", 0, "old");
+	rig_update_payload(&r, "k", 30 * SEC, "new");
+	rig_restart(&r, SEC, SAME_BOOT);
+	rig_pass(&r, 30 * SEC);
+	/* Either runs the old one again first or not: the new payload is what counts. */
+	while (strcmp(rig_running(&r, "k")->payload, "new;") != 0) {
+		rig_finish(&r, "k");
+		rig_pass(&r, 30 * SEC);
+		ck_assert_ptr_nonnull(rig_running(&r, "k"));
+	}
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(a_retry_and_a_dead_job_survive)
+{
+	struct rig r;
+
+	start(&r, "handler=h max_attempts=2 retry_delay=10s");
+	rig_update_payload(&r, "retry", 0, "r");
+	rig_update_payload(&r, "dead", 0, "d");
+	rig_end_run(&r, rig_running(&r, "dead"), RUN_FAILED);
+	rig_pass(&r, 10 * SEC);
+	rig_end_run(&r, rig_running(&r, "dead"), RUN_FAILED);
+	rig_end_run(&r, rig_running(&r, "retry"), RUN_FAILED);
+	rig_forget(&r);
+	rig_restart(&r, 4 * SEC, SAME_BOOT);
+	ck_assert(rig_get(&r, "dead").dead);
+	ck_assert_int_eq(rig_get(&r, "retry").deadline_wall_ns, r.now.wall_ns + 6 * SEC);
+	rig_pass(&r, 6 * SEC);
+	ck_assert_uint_eq(rig_running(&r, "retry")->attempt, 2);
+	ck_assert_uint_eq(rig_running(&r, "retry")->generation, 1);
+	ck_assert_str_eq(rig_running(&r, "retry")->payload, "r;");
+	rig_expect(&r, rig_job(&r, EV_KICK, "dead"), ST_CREATED);
+	ck_assert_str_eq(rig_running(&r, "dead")->payload, "d;");
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(a_stopping_engine_starts_nothing_and_forgets_nothing)
+{
+	const struct engine_event stop = { .kind = EV_STOP };
+	struct rig r;
+
+	start(&r, "handler=h max_active=2");
+	rig_update(&r, "a", 0);
+	rig_update(&r, "b", 0);
+	rig_update(&r, "c", 0);
+	rig_update(&r, "t", SEC);
+	effects_clear(&r.fx);
+	engine_step(r.e, r.now, &stop, &r.fx);
+	rig_finish(&r, "a");
+	rig_pass(&r, 2 * SEC);
+	ck_assert_str_eq(rig_order(&r), "a b ");
+	rig_end_run(&r, rig_running(&r, "b"), RUN_INTERRUPTED);
+	rig_pass(&r, 2 * SEC);
+	rig_forget(&r);
+	rig_restart(&r, SEC, SAME_BOOT);
+	ck_assert_uint_eq(rig_running_count(&r, "q"), 2);
+	for (int i = 0; i < 3; i++)
+		rig_finish(&r, r.runs[i].key);
+	ck_assert_uint_eq(rig_starts(&r, "a"), 0);
+	ck_assert_uint_eq(rig_starts(&r, "b"), 1);
+	ck_assert_uint_eq(rig_starts(&r, "c"), 1);
+	ck_assert_uint_eq(rig_starts(&r, "t"), 1);
+	rig_done(&r);
+}
+END_TEST
+
+/* ---- damaged input ---- */
+
+START_TEST(what_the_store_gives_back_is_checked)
+{
+	struct job_saved j = { .queue = STR("default"),
+		.key = STR("k"),
+		.pending = JOB_ARMED,
+		.level = LEVEL_ASYNC,
+		.attempt = 1,
+		.slack_ns = -1,
+		.max_wait_ns = -1 };
+	struct rig r;
+
+	rig_init(&r);
+	j.queue = STR("nowhere");
+	ck_assert_int_lt(engine_restore_job(r.e, r.now, &j, true), 0);
+	j.queue = STR("default");
+	j.key = (struct str){ "a\0b", 3 };
+	ck_assert_int_lt(engine_restore_job(r.e, r.now, &j, true), 0);
+	j.key = STR("");
+	ck_assert_int_lt(engine_restore_job(r.e, r.now, &j, true), 0);
+	rig_done(&r);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("restart");
+	TCase *tc = unit_case(s, "G14");
+
+	tcase_add_loop_test(tc, G14_a_pending_job_keeps_its_deadline, 0, 2);
+	tcase_add_loop_test(tc, G14_ready_ones_keep_their_order_and_payload, 0, 2);
+	tcase_add_loop_test(tc, G14_queues_disabled_jobs_and_results_are_kept, 0, 2);
+	tcase_add_loop_test(tc, G14_what_was_taken_away_does_not_come_back, 0, 2);
+	tcase_add_loop_test(tc, G14_a_job_updated_many_times_is_written_once, 0, 2);
+	tcase_add_loop_test(tc, G14_dirty_things_can_be_taken_in_parts, 0, 2);
+	tcase_add_loop_test(tc, G14_a_memory_job_is_never_stored_a_stored_one_always, 0, 2);
+	tcase_add_test(tc, G14_a_handover_and_a_sync_request_are_urgent);
+	tc = unit_case(s, "misfire");
+	tcase_add_loop_test(tc, misfire_run_once_oldest_first_paced_by_max_active, 0, 2);
+	tcase_add_loop_test(tc, misfire_skip_drops_what_was_missed, 0, 2);
+	tcase_add_loop_test(tc, misfire_rearm_gives_the_full_delay_from_the_restart, 0, 2);
+	tcase_add_loop_test(tc, misfire_is_about_armed_jobs_ready_ones_always_run, 0, 2);
+	tcase_add_loop_test(tc, misfire_has_no_say_in_what_was_not_missed, 0, 2);
+	tc = unit_case(s, "interrupted");
+	tcase_add_loop_test(tc, an_interrupted_run_is_recorded_and_run_again_at_once, 0, 2);
+	tcase_add_loop_test(tc, a_run_that_is_always_interrupted_dies, 0, 2);
+	tcase_add_loop_test(tc, an_interrupted_run_gives_way_to_what_was_requested_meanwhile, 0, 2);
+	tcase_add_loop_test(tc, a_retry_and_a_dead_job_survive, 0, 2);
+	tcase_add_loop_test(tc, a_stopping_engine_starts_nothing_and_forgets_nothing, 0, 2);
+	tc = unit_case(s, "damaged");
+	tcase_add_test(tc, what_the_store_gives_back_is_checked);
+	return unit_run(s);
+}
