@@ -110,7 +110,7 @@ static int
 update_one(struct ctl *c, wq_update_opts_t *opts)
 {
 	struct ctl_target t;
-	int64_t delay_ms;
+	int64_t delay_ms = 0;
 	int rc;
 
 	if (c->n_args == 0)

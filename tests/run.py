@@ -35,9 +35,9 @@ def run_program(path, timeout):
 
 
 def run_pytest(args, word):
-    roots = [d for d in (os.path.join(args.source, "tests", "system"),
-                         os.path.join(args.source, "tests", "lint"))
-             if any(f.startswith("test_") for _, _, fs in os.walk(d) for f in fs)]
+    roots = [os.path.join(args.source, d) for d in args.pytest or ("tests/system", "tests/lint")]
+    roots = [d for d in roots if os.path.isfile(d) or
+             any(f.startswith("test_") for _, _, fs in os.walk(d) for f in fs)]
     if not roots:
         return 0, 0, 0
     with tempfile.TemporaryDirectory() as tmp:
@@ -46,6 +46,8 @@ def run_pytest(args, word):
                    WQ_BUILD=os.path.abspath(args.build), PYTHONDONTWRITEBYTECODE="1")
         cmd = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider",
                "--durations=15", f"--junitxml={report}"] + roots
+        if args.slow:
+            cmd += ["-o", "python_files=test_*.py lint_*.py"]
         if word:
             cmd += ["-k", word]
         code = subprocess.run(cmd, env=env, stdin=subprocess.DEVNULL, check=False).returncode
@@ -67,6 +69,9 @@ def main():
     ap.add_argument("--build", default=".")
     ap.add_argument("--timeout", type=float, default=1200, help="seconds for one program")
     ap.add_argument("-k", dest="word", default="")
+    ap.add_argument("--pytest", action="append", metavar="PATH",
+                    help="pytest files and folders below the source, instead of all")
+    ap.add_argument("--slow", action="store_true", help="lint_*.py too")
     ap.add_argument("--no-system", action="store_true", help="programs alone, no pytest")
     ap.add_argument("programs", nargs="*")
     args = ap.parse_args()

@@ -25,7 +25,7 @@ buf_done(struct buf *b)
 static void
 slide(struct buf *b)
 {
-	if (b->start == 0)
+	if (b->start == 0 || !b->data)
 		return;
 	memmove(b->data, b->data + b->start, buf_len(b));
 	b->end -= b->start;

@@ -12,7 +12,7 @@ static const struct unit {
 	const char *name;
 	int64_t ns;
 } units[] = {
-	{ "w", 7 * 86400 * NS_PER_S },
+	{ "w", NS_PER_S * 86400 * 7 },
 	{ "d", 86400 * NS_PER_S },
 	{ "h", 3600 * NS_PER_S },
 	{ "m", 60 * NS_PER_S },

@@ -41,10 +41,10 @@ struct op_update {
 	bool absolute;   /* `when_ns` is wall time; else a delay from now */
 	int64_t when_ns; /* delay: 0..DELAY_MAX_NS; absolute: 0..now+DELAY_MAX_NS */
 	bool if_pending;
-	int64_t slack_ns;    /* -1: the queue's */
-	int64_t max_wait_ns; /* -1: the queue's; 0: none */
-	int64_t align_ns;    /* 0: none */
-	bool align_exact;    /* no per-key offset */
+	int64_t slack_ns;               /* -1: the queue's */
+	int64_t max_wait_ns;            /* -1: the queue's; 0: none */
+	int64_t align_ns;               /* 0: none */
+	bool align_exact;               /* no per-key offset */
 	enum payload_mode payload_mode; /* KEEP with a payload is INVALID */
 	struct str payload;             /* empty with REPLACE: none; with APPEND: an empty part */
 	enum durability level;

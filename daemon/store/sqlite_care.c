@@ -169,7 +169,7 @@ int
 sq_backup(struct store *s, const char *path)
 {
 	struct sqlite_store *st = sqlite_store(s);
-	int rc, fd;
+	int rc, fd = -1;
 
 	wq_assert(!st->in_group);
 	if (strlen(path) >= PATH_MAX)

@@ -1,1 +1,9 @@
-# tests/lint
+# Lints. Those named test_*.py are part of make check; `make lint` adds the slow analyzers.
+EXTRA_DIST += .clang-tidy %reldir%/source.py %reldir%/lint_analyzers.py %reldir%/test_docs.py \
+	%reldir%/test_format.py %reldir%/test_headers.py %reldir%/test_layers.py \
+	%reldir%/test_symbols.py
+
+.PHONY: lint
+lint: all
+	LINT_FLAGS='$(DEFS) $(AM_CPPFLAGS) $(CPPFLAGS)' $(TEST_PYTHON) $(srcdir)/tests/run.py \
+		--source $(srcdir) --build . --pytest tests/lint --slow $(TESTFLAGS)
