@@ -6,7 +6,7 @@
  *   ctl_verbs.c   the table: verbs, arguments, options, sentences
  *   ctl_args.c    argv -> struct ctl, usage errors
  *   ctl_help.c    help, man page sections and bash completion from the table
- *   ctl_text.c ctl_time.c ctl_target.c   pure: UTF-8, escapes, times, targets
+ *   ctl_text.c ctl_time.c ctl_target.c ctl_sort.c ctl_hist.c   pure
  *   ctl_out.c     answers and errors as text or JSON; whether they got out
  *   ctl_conn.c    connecting, one request and its reply
  *   the others    handlers

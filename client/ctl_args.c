@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "ctl_mem.h"
 #include "ctl_out.h"
 #include "ctl_time.h"
 
@@ -228,7 +228,7 @@ ctl_args_parse(struct ctl *c, int argc, char **argv)
 	int got, rc = 0;
 
 	c->json = asks_json(argc, argv);
-	c->arg = must_zalloc(((size_t)argc + 1) * sizeof *c->arg);
+	c->arg = ctl_alloc(((size_t)argc + 1) * sizeof *c->arg);
 	know_options(&p);
 	opterr = 0;
 	optind = 0;
@@ -249,5 +249,5 @@ ctl_args_parse(struct ctl *c, int argc, char **argv)
 void
 ctl_args_done(struct ctl *c)
 {
-	x_free(c->arg);
+	mem_free(c->arg);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
+#include "ctl_mem.h"
 #include "ctl_out.h"
 #include "ctl_show.h"
 #include "ctl_time.h"
@@ -192,7 +192,7 @@ read_stdin(struct feed *f)
 int
 ctl_do_batch(struct ctl *c, const wq_update_opts_t *opts)
 {
-	struct feed *f = must_zalloc(sizeof *f);
+	struct feed *f = ctl_alloc(sizeof *f);
 	int status;
 
 	f->c = c;
@@ -203,6 +203,6 @@ ctl_do_batch(struct ctl *c, const wq_update_opts_t *opts)
 	f->stop = true;
 	ctl_disconnect(c);
 	status = f->exit;
-	x_free(f);
+	mem_free(f);
 	return status;
 }

@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/hist.h"
+#include "ctl_hist.h"
+#include "ctl_mem.h"
 #include "ctl_out.h"
 
 #define TOUCH_BATCH 1000
@@ -40,7 +40,7 @@ struct bench {
 	bool over;       /* what still comes is not counted */
 	uint64_t random;
 	struct bench_slot *slots;
-	struct hist *latency; /* ns */
+	struct ctl_hist *latency; /* ns */
 };
 
 static int64_t
@@ -97,7 +97,7 @@ on_update(wq_t *wq, const wq_reply_t *reply, void *arg)
 		note_error(b, reply->result);
 	} else {
 		b->done++;
-		hist_add(b->latency, monotonic_ns() - s->sent_ns);
+		ctl_hist_add(b->latency, monotonic_ns() - s->sent_ns);
 	}
 	if (--s->waits == 0 && b->sent < b->count) {
 		rc = send_next(s);
@@ -219,8 +219,8 @@ static void
 put_result(struct bench *b, int64_t took_ns)
 {
 	double per_s = took_ns > 0 ? (double)b->done * 1e9 / (double)took_ns : 0;
-	double p50 = (double)hist_quantile(b->latency, 500) / 1e3;
-	double p99 = (double)hist_quantile(b->latency, 990) / 1e3;
+	double p50 = (double)ctl_hist_quantile(b->latency, 500) / 1e3;
+	double p99 = (double)ctl_hist_quantile(b->latency, 990) / 1e3;
 	double max = (double)b->latency->max / 1e3;
 
 	if (b->c->json) {
@@ -280,13 +280,13 @@ ctl_do_bench(struct ctl *c)
 	if (rc)
 		return rc;
 	b.opts.durability = (wq_durability_t)ctl_num(c, OPT_DURABILITY, WQ_DEFAULT);
-	b.slots = must_zalloc(b.pipeline * sizeof *b.slots);
-	b.latency = must_zalloc(sizeof *b.latency);
+	b.slots = ctl_alloc(b.pipeline * sizeof *b.slots);
+	b.latency = ctl_alloc(sizeof *b.latency);
 	rc = run(&b);
 	/* What is still in flight is called back now. */
 	b.over = true;
 	ctl_disconnect(c);
-	x_free(b.latency);
-	x_free(b.slots);
+	mem_free(b.latency);
+	mem_free(b.slots);
 	return rc;
 }

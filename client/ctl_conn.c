@@ -11,6 +11,14 @@
 /* A reply that needs no waiting in the daemon is there within this, or never. */
 #define REPLY_MS 30000
 
+int
+ctl_wait_ms(const struct ctl *c)
+{
+	int64_t ms = ctl_num(c, OPT_TIMEOUT, -1);
+
+	return ms > INT_MAX / 2 ? INT_MAX / 2 : (int)ms;
+}
+
 /*
  * No reconnecting: an answer that comes after the daemon went away and came back would be about
  * another time than the one asked about.
@@ -18,14 +26,14 @@
 int
 ctl_connect(struct ctl *c)
 {
-	int64_t timeout = ctl_num(c, OPT_TIMEOUT, 0);
-	int64_t connect = timeout > 0 && timeout < CONNECT_MS ? timeout : CONNECT_MS;
+	int timeout = ctl_wait_ms(c);
+	int connect = timeout > 0 && timeout < CONNECT_MS ? timeout : CONNECT_MS;
 	char options[160];
 	int rc;
 
 	snprintf(options, sizeof options,
-		"client=wqctl,reconnect=no,resend=no,connect_timeout=%lldms,timeout=%lldms",
-		(long long)connect, (long long)(timeout > 0 ? timeout : REPLY_MS));
+		"client=wqctl,reconnect=no,resend=no,connect_timeout=%dms,timeout=%dms", connect,
+		timeout > 0 ? timeout : REPLY_MS);
 	rc = wq_connect(c->server, options, &c->wq);
 	if (rc == 0)
 		return 0;
@@ -49,14 +57,6 @@ ctl_disconnect(struct ctl *c)
 {
 	wq_free(c->wq);
 	c->wq = NULL;
-}
-
-int
-ctl_wait_ms(const struct ctl *c)
-{
-	int64_t ms = ctl_num(c, OPT_TIMEOUT, -1);
-
-	return ms > INT_MAX / 2 ? INT_MAX / 2 : (int)ms;
 }
 
 /* The daemon keeps the time of operations that wait; this is for one that stopped answering. */

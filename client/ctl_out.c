@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "ctl_mem.h"
 #include "ctl_text.h"
 
 /* A message holds at most a target and a sentence. */
@@ -112,10 +112,8 @@ ctl_fail_errno(struct ctl *c, const char *what, int error)
 void
 ctl_json_set(json_t *j, const char *name, json_t *value)
 {
-	if (json_object_set_new_nocheck(j, name, value) < 0) {
-		fputs("wqctl: out of memory\n", stderr);
-		exit(CTL_FAILED);
-	}
+	if (json_object_set_new_nocheck(j, name, value) < 0)
+		ctl_no_memory();
 }
 
 void

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "ctl_mem.h"
 #include "ctl_out.h"
 #include "ctl_text.h"
 
@@ -140,7 +140,7 @@ take_settings(struct ctl *c, struct settings *s)
 			return ctl_usage(c, "'%s' is not NAME=VALUE", c->arg[i]);
 		if (s->n == SETTINGS_MAX)
 			return ctl_usage(c, "more than %d settings", SETTINGS_MAX);
-		copy = must_strdup(c->arg[i]);
+		copy = ctl_strdup(c->arg[i]);
 		copy[equals - c->arg[i]] = '\0';
 		s->text[s->n] = copy;
 		s->names[s->n] = copy;
@@ -165,7 +165,7 @@ ctl_do_queue_change(struct ctl *c)
 			    : ctl_put_ok(c, c->arg[0], create ? "created" : "changed");
 	}
 	for (size_t i = 0; i < s.n; i++)
-		x_free(s.text[i]);
+		mem_free(s.text[i]);
 	return rc;
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "ctl_mem.h"
 
 /* A job, its last run and all their text in one block. */
 struct kept {
@@ -20,7 +20,7 @@ struct ctl_sort {
 struct ctl_sort *
 ctl_sort_new(void)
 {
-	return must_zalloc(sizeof(struct ctl_sort));
+	return ctl_alloc(sizeof(struct ctl_sort));
 }
 
 void
@@ -29,9 +29,9 @@ ctl_sort_free(struct ctl_sort *s)
 	if (!s)
 		return;
 	for (size_t i = 0; i < s->n; i++)
-		x_free(s->v[i]);
-	x_free(s->v);
-	x_free(s);
+		mem_free(s->v[i]);
+	mem_free(s->v);
+	mem_free(s);
 }
 
 /* Appends a terminated copy of p[0..n) at *at. */
@@ -52,7 +52,7 @@ keep(const wq_job_info_t *job)
 {
 	size_t queue_len = strlen(job->queue), key_len = strlen(job->key);
 	size_t output_len = job->last ? job->last->output_len : 0;
-	struct kept *k = must_zalloc(sizeof *k + queue_len + key_len + output_len + 3);
+	struct kept *k = ctl_alloc(sizeof *k + queue_len + key_len + output_len + 3);
 	char *at = k->text;
 
 	k->job = *job;
@@ -75,7 +75,7 @@ ctl_sort_add(const wq_job_info_t *job, void *arg)
 
 	if (s->n == s->room) {
 		s->room = s->room ? 2 * s->room : 256;
-		s->v = must_realloc(s->v, s->room, sizeof *s->v);
+		s->v = ctl_grow(s->v, s->room, sizeof *s->v);
 	}
 	s->v[s->n++] = keep(job);
 	return 0;

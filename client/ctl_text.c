@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
+#include "ctl_mem.h"
 
 /* What may follow a lead byte: how many bytes, and the range of the first of them. */
 struct lead {
@@ -122,7 +122,7 @@ json_t *
 ctl_text_json(const char *s, size_t n, bool *lossy)
 {
 	static const char replacement[] = "\xef\xbf\xbd";
-	char *copy = must_alloc(3 * n + 1); /* each broken byte may become three */
+	char *copy = ctl_alloc(3 * n + 1); /* each broken byte may become three */
 	size_t used = 0;
 	bool lost = false;
 	int32_t cp;
@@ -137,7 +137,7 @@ ctl_text_json(const char *s, size_t n, bool *lossy)
 	if (lossy)
 		*lossy = lost;
 	j = json_stringn(copy, used);
-	x_free(copy);
+	mem_free(copy);
 	return j;
 }
 
@@ -154,7 +154,7 @@ ctl_base64_json(const void *p, size_t n)
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const uint8_t *b = p;
 	size_t used = 0;
-	char *text = must_alloc((n + 2) / 3 * 4 + 1);
+	char *text = ctl_alloc((n + 2) / 3 * 4 + 1);
 	json_t *j;
 
 	for (size_t i = 0; i < n; i += 3) {
@@ -172,6 +172,6 @@ ctl_base64_json(const void *p, size_t n)
 			text[used - 1] = digits[v & 63];
 	}
 	j = json_stringn_nocheck(text, used);
-	x_free(text);
+	mem_free(text);
 	return j;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
+#include "ctl_mem.h"
 #include "ctl_out.h"
 #include "ctl_show.h"
 #include "ctl_time.h"
@@ -29,7 +29,7 @@ read_all(int fd, struct payload *p)
 			if (room > PAYLOAD_FILE_MAX)
 				return -EFBIG;
 			room = room ? 2 * room : 64 << 10;
-			p->buf = must_realloc(p->buf, room, 1);
+			p->buf = ctl_grow(p->buf, room, 1);
 		}
 		n = read(fd, p->buf + p->len, room - p->len);
 		if (n > 0)
@@ -149,6 +149,6 @@ ctl_do_update(struct ctl *c)
 	rc = take_payload(c, &opts, &file);
 	if (rc == 0)
 		rc = ctl_given(c, OPT_STDIN) ? update_batch(c, &opts) : update_one(c, &opts);
-	x_free(file.buf);
+	mem_free(file.buf);
 	return rc;
 }

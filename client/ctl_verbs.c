@@ -231,7 +231,7 @@ const struct ctl_verb ctl_verbs[] = {
 		.run = ctl_do_ping },
 	{ .name = "bench", .summary = "measure updates of jobs of its own",
 		.doc = "Each key is touched once before the clock starts; the keys are deleted "
-		       "afterwards. Latencies are from request to reply, to 3 %.",
+		       "afterwards. Latencies are from request to reply, to 1 %.",
 		OPTIONS(bench_options), .run = ctl_do_bench },
 	{ .name = "reload", .summary = "read the configuration again", .run = ctl_do_reload },
 	{ .name = "shutdown", .summary = "stop the daemon",

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ctl_mem.h"
 #include "ctl_out.h"
 #include "ctl_show.h"
 #include "ctl_text.h"
@@ -61,7 +62,8 @@ because(struct why *w, const char *word, const char *format, ...)
 
 		ctl_json_set(j, "reason", json_string(word));
 		ctl_json_set(j, "text", json_string(sentence));
-		json_array_append_new(w->reasons, j);
+		if (json_array_append_new(w->reasons, j) < 0)
+			ctl_no_memory();
 	} else {
 		puts(sentence);
 	}

@@ -1,7 +1,7 @@
 # libwq, its pkg-config file, and wqctl.
 
-# wqctl: a library (for the tests) plus main. Of ours it uses base/alloc and base/hist, of the
-# daemon nothing but what include/wq.h says.
+# wqctl: a library (for the tests) plus main. Of libwq it knows include/wq.h alone; mem.c it has
+# for itself.
 noinst_LIBRARIES += %reldir%/libctl.a
 %canon_reldir%_libctl_a_SOURCES = \
 	%reldir%/ctl.h \
@@ -11,9 +11,11 @@ noinst_LIBRARIES += %reldir%/libctl.a
 	%reldir%/ctl_conn.c \
 	%reldir%/ctl_daemon.c \
 	%reldir%/ctl_help.c \
+	%reldir%/ctl_hist.c %reldir%/ctl_hist.h \
 	%reldir%/ctl_job.c \
 	%reldir%/ctl_look.c \
 	%reldir%/ctl_main.c \
+	%reldir%/ctl_mem.c %reldir%/ctl_mem.h \
 	%reldir%/ctl_out.c %reldir%/ctl_out.h \
 	%reldir%/ctl_queue.c \
 	%reldir%/ctl_show.c %reldir%/ctl_show.h \
@@ -23,7 +25,14 @@ noinst_LIBRARIES += %reldir%/libctl.a
 	%reldir%/ctl_time.c %reldir%/ctl_time.h \
 	%reldir%/ctl_update.c \
 	%reldir%/ctl_verbs.c \
-	%reldir%/ctl_why.c
+	%reldir%/ctl_why.c \
+	%reldir%/mem.c %reldir%/mem.h
+# Named apart from libwq's.
+%canon_reldir%_libctl_a_CFLAGS = $(AM_CFLAGS)
+
+bin_PROGRAMS += %reldir%/wqctl
+%canon_reldir%_wqctl_SOURCES = %reldir%/wqctl.c
+%canon_reldir%_wqctl_LDADD = %reldir%/libctl.a %reldir%/libwq.la $(JANSSON_LIBS)
 
 # It is found by the command's name.
 bashcompletiondir = $(datadir)/bash-completion/completions

@@ -55,3 +55,8 @@ UNIT_TESTS += tests/unit/test_store
 tests_unit_test_store_SOURCES = tests/unit/test_store.c
 tests_unit_test_store_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_ctl
+tests_unit_test_ctl_SOURCES = tests/unit/test_ctl.c
+tests_unit_test_ctl_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)/client
+tests_unit_test_ctl_LDADD = client/libctl.a client/libwq.la $(TEST_LIBS) $(JANSSON_LIBS)
