@@ -3,8 +3,13 @@
  * payload, captures output, enforces time limits and reports the end.
  *
  * A run is over when its main process has been reaped; a grandchild that holds
- * the pipe open does not hold that up. Each run has its own process group. State
- * table in exec.c. Loop thread only.
+ * the pipe open does not hold that up. Each run has its own session, and so its
+ * own process group; what leaves it by a setsid of its own is out of reach of
+ * time limits and kills. State table in exec.c. Loop thread only.
+ *
+ * A run that did not start (`error` set) has one line as its output: what failed
+ * and why. A file without "#!" is not run by a shell: ENOEXEC. A user or group
+ * that is not known is ESRCH, a handler that is not known ENOENT.
  */
 #ifndef WQD_RUN_RUNNER_H
 #define WQD_RUN_RUNNER_H
@@ -22,13 +27,13 @@ struct runner_config {
 	void *ctx;
 	/* Called from the loop, never from inside runner_start or runner_kill. `end` is borrowed. */
 	void (*started)(void *ctx, uint64_t run_id, pid_t pid);
-	void (*not_started)(void *ctx, uint64_t run_id, int error); /* try again later */
+	void (*not_started)(void *ctx, uint64_t run_id, int error); /* errno; try again later */
 	void (*ended)(void *ctx, const struct run_end *end);
 };
 
 int
 runner_new(const struct runner_config *cfg, struct runner **out);
-/* All runs must have ended. */
+/* All runs must have ended. NULL is allowed; so is the callback of the last run. */
 void
 runner_free(struct runner *r);
 /*
@@ -39,7 +44,9 @@ runner_free(struct runner *r);
 void
 runner_start(struct runner *r, const struct run_start *start, const struct handler *h);
 /* TERM to the group, KILL after the grace; the end is reported with `why` (RUN_CANCELLED or
- * RUN_INTERRUPTED). Unknown or already ended ids are ignored. */
+ * RUN_INTERRUPTED), once the group is empty or was killed. Unknown or already ended ids are
+ * ignored: a run whose main process has exited before this call keeps its own outcome. Of several
+ * kills the first gives the outcome, the most urgent the grace. */
 void
 runner_kill(struct runner *r, uint64_t run_id, enum run_outcome why);
 /* The same for all; `grace_ns` -1: each handler's own. */
@@ -51,7 +58,8 @@ runner_active(const struct runner *r);
 /*
  * Ends what an earlier daemon of this state directory left running: every process whose
  * environment names `instance` gets SIGKILL (process group and all), until none is left or
- * `timeout_ns` has passed. Returns how many were ended, or -ETIMEDOUT.
+ * `timeout_ns` has passed. Returns how many were ended, -ETIMEDOUT, or another -errno (there is
+ * no /proc, no descriptor is left). Blocks: for the start, before the loop.
  */
 int
 orphans_end(const char *instance, int64_t timeout_ns);

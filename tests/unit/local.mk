@@ -60,3 +60,14 @@ UNIT_TESTS += tests/unit/test_ctl
 tests_unit_test_ctl_SOURCES = tests/unit/test_ctl.c
 tests_unit_test_ctl_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)/client
 tests_unit_test_ctl_LDADD = client/libctl.a client/libwq.la $(TEST_LIBS) $(JANSSON_LIBS)
+
+EXTRA_DIST += tests/unit/exec_bench.h tests/unit/poll_reactor.h
+UNIT_TESTS += tests/unit/test_exec
+tests_unit_test_exec_SOURCES = tests/unit/test_exec.c
+tests_unit_test_exec_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_exec_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_spawn
+tests_unit_test_spawn_SOURCES = tests/unit/test_spawn.c
+tests_unit_test_spawn_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_spawn_LDADD = $(TEST_LIBS)

@@ -1,0 +1,21 @@
+/* Process groups, as far as the kernel lets one ask about them. */
+#ifndef WQD_RUN_GROUP_H
+#define WQD_RUN_GROUP_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * Whether a process of the group still runs. Zombies don't count: who has to
+ * reap them (init, or nobody in a container without one) may take its time. The
+ * group's number must not have been given to others, which holds while a run
+ * lingers: looked at often enough, it can't have come round. True when in doubt.
+ */
+bool
+group_alive(pid_t group);
+
+/* Calls `each` for every process there is, until it returns false. 0 or -errno. */
+int
+each_process(bool (*each)(void *arg, pid_t pid), void *arg);
+
+#endif
