@@ -1,0 +1,158 @@
+"""The installed daemon under a real systemd: its units from start to stop.
+
+One machine for the file; the tests leave the service stopped and a usable configuration.
+"""
+import json
+import shutil
+import tempfile
+
+import nspawn
+import pytest
+from conftest import BUILD, WQCTL, WQD, until
+
+CONF = """
+handler "note" { command = { "/bin/sh", "-c", "cat >>/var/lib/wqd/fired; echo >>/var/lib/wqd/fired" } }
+handler "env" { command = { "/usr/bin/env" } }
+queue "note" { handler = "note" }
+queue "env" { handler = "env" }
+"""
+
+
+@pytest.fixture(scope="module")
+def booted():
+    if not WQD.exists() or not WQCTL.exists():
+        pytest.skip("wqd or wqctl is not built")
+    where = tempfile.mkdtemp(prefix="wqd-boot-", dir="/var/tmp")
+    try:
+        try:
+            base = nspawn.base_root()
+            root = f"{where}/root"
+            shutil.copytree(base, root, symlinks=True)
+            nspawn.install(BUILD, nspawn.pathlib.Path(root))
+            machine = nspawn.Machine(root, f"{where}/log")
+            machine.conf = nspawn.configured(BUILD, "sysconfdir") + "/wqd/wqd.conf"
+            machine.wqctl = nspawn.configured(BUILD, "bindir") + "/wqctl"
+            machine.boot()
+            # As a package does when it is installed.
+            machine.run("systemd-sysusers", check=0)
+            machine.run("systemd-tmpfiles", "--create", check=0)
+        except nspawn.Missing as e:
+            pytest.skip(str(e))
+        yield machine
+        machine.stop()
+    finally:
+        shutil.rmtree(where, ignore_errors=True)
+
+
+@pytest.fixture
+def machine(booted):
+    booted.write(booted.conf, CONF)
+    yield booted
+    booted.ctl("stop", "wqd.socket", "wqd.service", check=None)
+    booted.ctl("reset-failed", "wqd.service", check=None)
+
+
+def wqctl(machine, *args, check=0):
+    return machine.run(machine.wqctl, *args, check=check)
+
+
+def ask(machine, *args, check=0):
+    return json.loads(wqctl(machine, "--json", *args, check=check).stdout)
+
+
+def fired(machine, text):
+    return machine.read("/var/lib/wqd/fired").splitlines().count(text)
+
+
+def main_pid(machine):
+    return machine.show("wqd.service", "MainPID")
+
+
+def test_starts_as_its_own_user(machine):
+    machine.ctl("start", "wqd.service")
+    assert machine.show("wqd.service", "ActiveState") == "active"
+    wqctl(machine, "ping")
+    who = machine.run("ps", "-o", "user=", "-p", main_pid(machine)).stdout
+    assert who.strip() == "wqd"
+    assert machine.run("stat", "-c", "%U %a", "/var/lib/wqd").stdout == "wqd 700\n"
+    assert machine.run("stat", "-c", "%U:%G %a", "/run/wqd/wqd.sock").stdout == "wqd:wqd 660\n"
+
+
+def test_a_job_outlives_a_restart_and_fires_once(machine):
+    machine.ctl("start", "wqd.service")
+    wqctl(machine, "update", "note/one", "2s", "--payload", "over the restart")
+    before = main_pid(machine)
+    machine.ctl("restart", "wqd.service")
+    assert main_pid(machine) != before
+    run = ask(machine, "wait", "note/one")
+    assert run["outcome"] == "done"
+    assert fired(machine, "over the restart") == 1
+
+
+def test_a_killed_daemon_comes_back_with_its_jobs(machine):
+    machine.ctl("start", "wqd.service")
+    wqctl(machine, "update", "note/two", "3s", "--payload", "after the kill", "--durability", "sync")
+    before = main_pid(machine)
+    machine.run("kill", "-9", before, check=0)
+    until(lambda: main_pid(machine) not in ("0", before) and
+          machine.show("wqd.service", "ActiveState") == "active", what="the service to come back")
+    assert ask(machine, "wait", "note/two")["outcome"] == "done"
+    assert fired(machine, "after the kill") == 1
+
+
+def test_runs_see_nothing_of_the_manager(machine):
+    machine.ctl("start", "wqd.service")
+    wqctl(machine, "update", "env/x", "0")
+    output = ask(machine, "wait", "env/x")["output"]
+    names = {line.split("=")[0] for line in output.splitlines()}
+    assert "WQ_KEY" in names
+    assert not names & {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS",
+                        "LISTEN_PID", "JOURNAL_STREAM", "INVOCATION_ID", "STATE_DIRECTORY"}
+
+
+def test_reload_takes_the_new_file_and_refuses_a_broken_one(machine):
+    machine.ctl("start", "wqd.service")
+    pid = main_pid(machine)
+    machine.write(machine.conf, CONF + 'queue "more" { max_active = 3 }\n')
+    machine.ctl("reload", "wqd.service")
+    until(lambda: machine.run(machine.wqctl, "queue", "show", "more").returncode == 0,
+          what="the new queue")
+    machine.write(machine.conf, CONF + "nonsense = 1\n")
+    machine.ctl("reload", "wqd.service")
+    until(lambda: "nonsense" in machine.journal(), what="the error in the journal")
+    assert machine.show("wqd.service", "ActiveState") == "active"
+    assert main_pid(machine) == pid
+    assert ask(machine, "queue", "show", "more")["max_active"] in (3, "3")
+
+
+def test_stop_is_clean(machine):
+    machine.ctl("start", "wqd.service")
+    wqctl(machine, "ping")
+    machine.ctl("stop", "wqd.service")
+    assert machine.show("wqd.service", "Result") == "success"
+    assert machine.show("wqd.service", "ExecMainStatus") == "0"
+    assert machine.run("ps", "-o", "pid=", "-u", "wqd").stdout == ""
+
+
+def test_the_first_connection_starts_it(machine):
+    machine.ctl("start", "wqd.socket")
+    assert machine.run("stat", "-c", "%U:%G %a", "/run/wqd/wqd.sock").stdout == "wqd:wqd 660\n"
+    assert machine.show("wqd.service", "ActiveState") == "inactive"
+    for _ in range(2):
+        wqctl(machine, "update", "note/three", "0", "--payload", "by its socket")
+        assert ask(machine, "wait", "note/three")["outcome"] == "done"
+        assert machine.show("wqd.service", "ActiveState") == "active"
+        machine.ctl("stop", "wqd.service")
+        # The socket stays, for the next one.
+        assert machine.show("wqd.socket", "ActiveState") == "active"
+        assert machine.run("test", "-S", "/run/wqd/wqd.sock").returncode == 0
+    assert fired(machine, "by its socket") == 2
+
+
+def test_a_hopeless_start_is_not_tried_again(machine):
+    machine.write(machine.conf, "nonsense = 1\n")
+    machine.ctl("start", "wqd.service", check=1)
+    assert machine.show("wqd.service", "ActiveState") == "failed"
+    assert machine.show("wqd.service", "ExecMainStatus") == "3"
+    assert machine.show("wqd.service", "NRestarts") == "0"
+    assert f"{machine.conf}:1: unknown option" in machine.journal()
