@@ -149,11 +149,14 @@ take_word(struct parser *p, const char *word)
 	return 0;
 }
 
+/* NULL: getopt found a letter that the table does not have. */
 static const struct ctl_option *
-option_by_letter(int letter)
+option_of(const struct parser *p, int got)
 {
+	if (got >= LONG_VALUE)
+		return p->by_id[got - LONG_VALUE];
 	for (size_t i = 0; i < ctl_n_global_options; i++)
-		if (ctl_global_options[i].letter == letter)
+		if (ctl_global_options[i].letter == got)
 			return &ctl_global_options[i];
 	return NULL;
 }
@@ -174,19 +177,13 @@ option_error(struct parser *p)
 static int
 take(struct parser *p, int got)
 {
-	const struct ctl_option *o;
+	const struct ctl_option *o = option_of(p, got);
 
-	switch (got) {
-	case 1:
+	if (got == 1)
 		return take_word(p, optarg);
-	case '?':
-		return option_error(p);
-	case ':':
+	if (got == ':')
 		return ctl_usage(p->c, "%s needs a value", p->argv[optind - 1]);
-	default:
-		o = got >= LONG_VALUE ? p->by_id[got - LONG_VALUE] : option_by_letter(got);
-		return set_option(p->c, o, optarg ? optarg : "");
-	}
+	return o ? set_option(p->c, o, optarg ? optarg : "") : option_error(p);
 }
 
 /* ---- the whole ---- */

@@ -4,7 +4,7 @@
 static unsigned
 shift_of(int64_t v)
 {
-	return v < 2 * CTL_HIST_STEPS ? 0 : 56 - (unsigned)__builtin_clzll((uint64_t)v);
+	return v < 2ll * CTL_HIST_STEPS ? 0 : 56 - (unsigned)__builtin_clzll((uint64_t)v);
 }
 
 void
