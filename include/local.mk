@@ -1,1 +1,1 @@
-include_HEADERS += %reldir%/wq.h
+include_HEADERS += %reldir%/wq.h %reldir%/wq_libevent.h

@@ -179,32 +179,52 @@ fake_raw(struct fake *f, const void *p, size_t n)
 	return true;
 }
 
+size_t
+fake_pack(const Wq__V1__Reply *r, uint8_t *dst, size_t size)
+{
+	size_t len = wq__v1__reply__get_packed_size(r), v = len, n = 0;
+
+	ck_assert_uint_le(len + 5, size);
+	for (; v >= 0x80; v >>= 7)
+		dst[n++] = (uint8_t)(v | 0x80);
+	dst[n++] = (uint8_t)v;
+	return n + wq__v1__reply__pack(r, dst + n);
+}
+
 void
 fake_reply(struct fake *f, const Wq__V1__Reply *r)
 {
 	static _Thread_local uint8_t msg[4 << 20];
-	size_t len = wq__v1__reply__get_packed_size(r), v = len;
-	uint8_t head[5];
-	size_t n = 0;
 
-	ck_assert_uint_le(len, sizeof msg);
-	for (; v >= 0x80; v >>= 7)
-		head[n++] = (uint8_t)(v | 0x80);
-	head[n++] = (uint8_t)v;
-	wq__v1__reply__pack(r, msg);
-	fake_raw(f, head, n);
-	fake_raw(f, msg, len);
+	fake_raw(f, msg, fake_pack(r, msg, sizeof msg));
 }
 
-void
-fake_status(struct fake *f, uint64_t id, Wq__V1__Status status)
+Wq__V1__Reply
+fake_answer(uint64_t id, Wq__V1__Status status)
 {
 	Wq__V1__Reply r;
 
 	wq__v1__reply__init(&r);
 	r.id = id;
 	r.status = status;
+	return r;
+}
+
+void
+fake_status(struct fake *f, uint64_t id, Wq__V1__Status status)
+{
+	Wq__V1__Reply r = fake_answer(id, status);
+
 	fake_reply(f, &r);
+}
+
+void
+fake_serve(struct fake *f, Wq__V1__Request__OpCase op, Wq__V1__Status status)
+{
+	Wq__V1__Request *q = fake_expect(f, op);
+
+	fake_status(f, q->id, status);
+	fake_free(q);
 }
 
 void

@@ -64,8 +64,17 @@ Wq__V1__Request *
 fake_expect(struct fake *f, Wq__V1__Request__OpCase op);
 void
 fake_reply(struct fake *f, const Wq__V1__Reply *r);
+/* A reply begun: id and status set, all else absent. */
+Wq__V1__Reply
+fake_answer(uint64_t id, Wq__V1__Status status);
 void
 fake_status(struct fake *f, uint64_t id, Wq__V1__Status status);
+/* Takes the next request, checks which it is, answers with the status. */
+void
+fake_serve(struct fake *f, Wq__V1__Request__OpCase op, Wq__V1__Status status);
+/* A framed reply as bytes; returns how many. */
+size_t
+fake_pack(const Wq__V1__Reply *r, uint8_t *dst, size_t size);
 /* Bytes as they are. False when the peer is gone. */
 bool
 fake_raw(struct fake *f, const void *p, size_t n);
