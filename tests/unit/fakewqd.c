@@ -77,6 +77,27 @@ fake_done(struct fake *f)
 	rmdir(f->dir);
 }
 
+wq_t *
+fake_connected(struct fake *f, void (*script)(struct fake *f), void *arg, const char *options)
+{
+	char all[256];
+	wq_t *wq;
+
+	snprintf(all, sizeof all, "connect_timeout=5m,timeout=5m%s%s", options ? "," : "",
+		options ? options : "");
+	fake_init(f);
+	fake_run(f, script, arg);
+	ck_assert_int_eq(wq_connect(f->server, all, &wq), 0);
+	return wq;
+}
+
+void
+fake_done_with(struct fake *f, wq_t *wq)
+{
+	wq_free(wq);
+	fake_done(f);
+}
+
 void
 fake_accept(struct fake *f)
 {

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wq.h"
 #include "wq.pb-c.h"
 
 struct fake {
@@ -41,6 +42,14 @@ void
 fake_stop_listening(struct fake *f);
 void
 fake_listen(struct fake *f);
+
+/* fake_init and fake_run, and a handle that is connected: wq_connect with `options` (may be NULL).
+ * Times out later than a test does. */
+wq_t *
+fake_connected(struct fake *f, void (*script)(struct fake *f), void *arg, const char *options);
+/* wq_free and fake_done. */
+void
+fake_done_with(struct fake *f, wq_t *wq);
 
 /* ---- for scripts ---- */
 

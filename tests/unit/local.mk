@@ -79,3 +79,15 @@ tests_unit_test_spawn_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_spawn_LDADD = $(TEST_LIBS)
 tests_unit_test_libwq_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
 tests_unit_test_libwq_LDADD = $(CLIENT_TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_libwq_link
+tests_unit_test_libwq_link_SOURCES = tests/unit/test_libwq_link.c $(CLIENT_TEST_SOURCES)
+tests_unit_test_libwq_link_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_libwq_link_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
+tests_unit_test_libwq_link_LDADD = $(CLIENT_TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_libwq_parts
+tests_unit_test_libwq_parts_SOURCES = tests/unit/test_libwq_parts.c $(CLIENT_TEST_SOURCES)
+tests_unit_test_libwq_parts_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
+tests_unit_test_libwq_parts_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
+tests_unit_test_libwq_parts_LDADD = $(CLIENT_TEST_LIBS)

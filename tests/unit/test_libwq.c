@@ -12,24 +12,6 @@
 #define OP(name) WQ__V1__REQUEST__OP_##name
 #define ST(name) WQ__V1__STATUS__STATUS_##name
 
-static wq_t *
-connected(struct fake *f, void (*script)(struct fake *f), const char *options)
-{
-	wq_t *wq;
-
-	fake_init(f);
-	fake_run(f, script, NULL);
-	ck_assert_int_eq(wq_connect(f->server, options, &wq), 0);
-	return wq;
-}
-
-static void
-done(struct fake *f, wq_t *wq)
-{
-	wq_free(wq);
-	fake_done(f);
-}
-
 /* ---- one job ---- */
 
 static void
@@ -65,7 +47,8 @@ START_TEST(an_update_goes_out_and_its_reply_comes_back)
 {
 	struct fake f;
 	wq_result_t res;
-	wq_t *wq = connected(&f, script_one_update, "client=test,timeout=60s,run_token=77");
+	wq_t *wq =
+		fake_connected(&f, script_one_update, NULL, "client=test,timeout=60s,run_token=77");
 
 	ck_assert_int_eq(wq_update(wq, "hb", "host-17", 30000, NULL, &res), 0);
 	ck_assert_int_eq(res.status, WQ_UPDATED_TIMER);
@@ -78,7 +61,7 @@ START_TEST(an_update_goes_out_and_its_reply_comes_back)
 	ck_assert_str_eq(res.key, "host-17");
 	ck_assert_int_eq(res.has_run, 0);
 	ck_assert_uint_eq(wq_in_flight(wq), 0);
-	done(&f, wq);
+	fake_done_with(&f, wq);
 }
 END_TEST
 
@@ -119,7 +102,7 @@ START_TEST(schedule_sends_every_option_and_gets_the_key_made_by_the_daemon)
 	struct fake f;
 	wq_update_opts_t o = WQ_UPDATE_INIT;
 	wq_result_t res;
-	wq_t *wq = connected(&f, script_all_options, NULL);
+	wq_t *wq = fake_connected(&f, script_all_options, NULL, NULL);
 
 	o.at_ms = 1700000000000;
 	o.if_pending = 1;
@@ -134,7 +117,7 @@ START_TEST(schedule_sends_every_option_and_gets_the_key_made_by_the_daemon)
 	o.idempotency_id = "mine";
 	ck_assert_int_eq(wq_schedule(wq, NULL, NULL, 0, &o, &res), 0);
 	ck_assert_str_eq(res.key, "made");
-	done(&f, wq);
+	fake_done_with(&f, wq);
 }
 END_TEST
 
@@ -220,7 +203,7 @@ START_TEST(operations_on_a_job_are_sent_as_they_are_called)
 	static const wq_job_op_t ops[] = { WQ_OP_DELETE, WQ_OP_DISABLE, WQ_OP_ENABLE, WQ_OP_KICK };
 	struct fake f;
 	wq_result_t res;
-	wq_t *wq = connected(&f, script_job_ops, NULL);
+	wq_t *wq = fake_connected(&f, script_job_ops, NULL, NULL);
 
 	for (size_t i = 0; i < 4; i++) {
 		ck_assert_int_eq(wq_job(wq, ops[i], "q", "k", &res), 0);
@@ -237,7 +220,7 @@ START_TEST(operations_on_a_job_are_sent_as_they_are_called)
 	ck_assert_int_eq(res.run_exit_code, -1);
 	ck_assert_int_eq(res.run_signal, 9);
 	ck_assert_int_eq(wq_flush_queue(wq, "q", -1), 0);
-	done(&f, wq);
+	fake_done_with(&f, wq);
 }
 END_TEST
 
@@ -301,7 +284,7 @@ START_TEST(a_batch_calls_back_for_each_update_in_order)
 	wq_update_opts_t o = WQ_UPDATE_INIT;
 	wq_batch_t *b;
 	char key[] = "c", payload[] = "text";
-	wq_t *wq = connected(&f, script_batch, NULL);
+	wq_t *wq = fake_connected(&f, script_batch, NULL, NULL);
 
 	ck_assert_int_eq(wq_batch_new(wq, &b), 0);
 	ck_assert_int_eq(wq_batch_update(b, "q", "a", 1, NULL), 0);
@@ -331,7 +314,7 @@ START_TEST(a_batch_calls_back_for_each_update_in_order)
 	ck_assert_int_eq(wq_run(wq, -1), 0);
 	ck_assert_int_eq(s.n, 5);
 	ck_assert_int_eq(s.result[4], -WQ_REFUSED_LIMIT);
-	done(&f, wq);
+	fake_done_with(&f, wq);
 }
 END_TEST
 
@@ -387,12 +370,12 @@ START_TEST(a_callback_may_send_but_not_block)
 {
 	struct fake f;
 	int left = 3;
-	wq_t *wq = connected(&f, script_ok, NULL);
+	wq_t *wq = fake_connected(&f, script_ok, NULL, NULL);
 
 	ck_assert_int_eq(wq_send_wait(wq, NULL, "k", 0, -1, send_three_more, &left), 0);
 	ck_assert_int_eq(wq_run(wq, -1), 0);
 	ck_assert_int_eq(left, -1);
-	done(&f, wq);
+	fake_done_with(&f, wq);
 }
 END_TEST
 
@@ -430,7 +413,7 @@ START_TEST(an_event_loop_is_told_of_changes_outside_process)
 	struct fake f;
 	struct seen s = { 0 };
 	int changes = 0;
-	wq_t *wq = connected(&f, script_ok, NULL);
+	wq_t *wq = fake_connected(&f, script_ok, NULL, NULL);
 
 	wq_on_change(wq, count_change, &changes);
 	ck_assert_int_eq(wq_events(wq), WQ_READABLE);
@@ -444,7 +427,7 @@ START_TEST(an_event_loop_is_told_of_changes_outside_process)
 	ck_assert_int_eq(wq_flush_queue(wq, NULL, -1), 0);
 	ck_assert_int_ge(changes, 2);
 	ck_assert_int_eq(s.n, 1); /* callbacks of others run meanwhile */
-	done(&f, wq);
+	fake_done_with(&f, wq);
 }
 END_TEST
 
@@ -456,7 +439,7 @@ START_TEST(too_many_and_too_large_are_refused_before_they_are_sent)
 	struct seen s = { 0 };
 	wq_update_opts_t o = WQ_UPDATE_INIT;
 	void *big = calloc(1, 1 << 20);
-	wq_t *wq = connected(&f, script_ok, "max_in_flight=2");
+	wq_t *wq = fake_connected(&f, script_ok, NULL, "max_in_flight=2");
 
 	o.payload_mode = WQ_PAYLOAD_REPLACE;
 	o.payload = big;
@@ -468,7 +451,7 @@ START_TEST(too_many_and_too_large_are_refused_before_they_are_sent)
 	ck_assert_int_eq(wq_run(wq, -1), 0);
 	ck_assert_int_eq(s.n, 2);
 	free(big);
-	done(&f, wq);
+	fake_done_with(&f, wq);
 }
 END_TEST
 
@@ -498,7 +481,7 @@ START_TEST(what_was_queued_before_the_limit_was_known_fails_when_it_is)
 	ck_assert_int_eq(s.n, 1);
 	ck_assert_int_eq(s.result[0], WQ_ERR_TOO_LARGE);
 	free(big);
-	done(&f, wq);
+	fake_done_with(&f, wq);
 }
 END_TEST
 
@@ -552,7 +535,7 @@ START_TEST(a_sole_updater_is_answered_locally_inside_the_slack)
 	struct seen s = { 0 };
 	wq_update_opts_t o = WQ_UPDATE_INIT;
 	wq_result_t first, res;
-	wq_t *wq = connected(&f, script_arm, "sole_updater=yes");
+	wq_t *wq = fake_connected(&f, script_arm, NULL, "sole_updater=yes");
 
 	o.slack_ms = 3600000;
 	ck_assert_int_eq(wq_update(wq, "hb", "k", 7200000, &o, &first), 0);
@@ -581,7 +564,7 @@ START_TEST(a_sole_updater_is_answered_locally_inside_the_slack)
 	ck_assert_int_eq(wq_drain(wq, "hb", WQ_TIMERS_CANCEL, 0, -1), 0);
 	ck_assert_int_eq(wq_update(wq, "hb", "k", 7200000, &o, &res), 0);
 	ck_assert_int_eq(res.local, 0);
-	done(&f, wq);
+	fake_done_with(&f, wq);
 }
 END_TEST
 
@@ -591,7 +574,7 @@ START_TEST(a_batch_mixes_local_and_sent_answers_in_order)
 	struct seen s = { 0 };
 	wq_update_opts_t o = WQ_UPDATE_INIT;
 	wq_batch_t *b;
-	wq_t *wq = connected(&f, script_arm, "sole_updater=yes");
+	wq_t *wq = fake_connected(&f, script_arm, NULL, "sole_updater=yes");
 
 	o.slack_ms = 3600000;
 	ck_assert_int_eq(wq_update(wq, NULL, "known", 7200000, &o, NULL), 0);
@@ -617,7 +600,7 @@ START_TEST(a_batch_mixes_local_and_sent_answers_in_order)
 	ck_assert_int_eq(wq_send_update(wq, NULL, "new", 7200000, &o, note, &s), 0);
 	ck_assert_int_eq(wq_run(wq, -1), 0);
 	ck_assert(s.local[5]);
-	done(&f, wq);
+	fake_done_with(&f, wq);
 }
 END_TEST
 
@@ -636,13 +619,13 @@ script_new_status(struct fake *f)
 START_TEST(a_status_of_a_later_version_fails_that_request_alone)
 {
 	struct fake f;
-	wq_t *wq = connected(&f, script_new_status, NULL);
+	wq_t *wq = fake_connected(&f, script_new_status, NULL, NULL);
 
 	ck_assert_int_eq(wq_update(wq, NULL, "k", 1, NULL, NULL), WQ_ERR_UNSUPPORTED);
 	ck_assert_int_eq(wq_update(wq, NULL, "k", 1, NULL, NULL), WQ_ERR_UNSUPPORTED);
 	ck_assert_int_eq(wq_pause(wq, "q"), -WQ_NOT_FOUND);
 	ck_assert_str_eq(wq_message(wq), "no such queue, job or run");
-	done(&f, wq);
+	fake_done_with(&f, wq);
 }
 END_TEST
 
@@ -669,11 +652,11 @@ START_TEST(a_reply_may_come_byte_by_byte)
 {
 	struct fake f;
 	wq_result_t res;
-	wq_t *wq = connected(&f, script_trickle, NULL);
+	wq_t *wq = fake_connected(&f, script_trickle, NULL, NULL);
 
 	ck_assert_int_eq(wq_update(wq, NULL, "k", 1, NULL, &res), 0);
 	ck_assert_uint_eq(res.generation, 123456789);
-	done(&f, wq);
+	fake_done_with(&f, wq);
 }
 END_TEST
 
