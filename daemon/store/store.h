@@ -51,7 +51,8 @@ struct recover_sink {
 };
 
 struct store_stats {
-	uint64_t commits, failed_commits, puts, bytes_written;
+	uint64_t commits, failed_commits, puts;
+	uint64_t bytes_written; /* to the log, by groups */
 	uint64_t file_bytes, wal_bytes;
 };
 
@@ -62,10 +63,12 @@ struct store_ops {
 	/* The puts of a group; the sink's ctx is the store. They never fail by themselves:
 	 * the first failure is kept and returned by commit. */
 	const struct persist_sink *(*sink)(struct store *st);
-	/* Ends the group. `sync`: on disk when it returns. 0, ERR_STORE, -ENOSPC, -EIO,
-	 * ERR_STALE_TOKEN; on failure nothing of the group is stored. */
+	/* Ends the group. `sync`: on disk when it returns. (SQLite syncs without, too: `async`
+	 * promises to lose an interval at most, also at a loss of power.) 0, ERR_STORE, -ENOSPC,
+	 * -EIO, ERR_STALE_TOKEN; on failure nothing of the group is stored. */
 	int (*commit)(struct store *st, struct moment now, bool sync);
-	/* Brings the log back into the main file as far as readers allow. Never blocks long. */
+	/* Brings the log back into the main file when it has grown enough to be worth it, as far
+	 * as readers allow. Called by the writer after each group. Never blocks long. */
 	int (*checkpoint)(struct store *st);
 	/* A consistent copy of the whole in `path`, which must not exist. */
 	int (*backup)(struct store *st, const char *path);

@@ -30,7 +30,13 @@ group_free(struct group *g);
  * writer_submit fail with -ENOMEM. */
 const struct persist_sink *
 group_sink(struct group *g);
-/* Things in it, and bytes held. */
+/* False when memory ran out while it was fed: something is missing. */
+bool
+group_whole(const struct group *g);
+/* Hands everything in it on, in the order it came in. */
+void
+group_replay(const struct group *g, const struct persist_sink *to);
+/* Things in it, and bytes of memory held. */
 size_t
 group_count(const struct group *g);
 size_t
@@ -43,7 +49,7 @@ struct group_done {
 	int64_t took_ns; /* begin to committed */
 };
 
-/* Takes the store over (given). `fd` becomes readable when results wait. */
+/* Takes the store over (given, unless it fails). `fd` (borrowed) becomes readable when results wait. */
 int
 writer_new(struct store *st, struct writer **out, int *fd);
 /* True when a submit would be taken. */
@@ -52,18 +58,24 @@ writer_ready(const struct writer *w);
 /* True while the last commit failed and its group waits for the next try. */
 bool
 writer_failed(const struct writer *w);
-/* Gives the group away. `sync`: the commit is synced to disk. 0, -EAGAIN, -ENOMEM. */
+/* Gives the group away. `sync`: the commit is synced to disk. 0, -EAGAIN, -ENOMEM: then the group
+ * stays the caller's. */
 int
 writer_submit(struct writer *w, struct group *g, uint64_t mark, struct moment now, bool sync);
+/* A failed group is tried again now (space was made, an operator asked). */
+void
+writer_retry(struct writer *w);
 /* Results since the last call, oldest first; returns how many were written to `out`. A failed
  * group reports its failure once, and its success when it comes. */
 size_t
 writer_collect(struct writer *w, struct group_done *out, size_t max);
-/* Runs `fn` on the thread with the store between two groups (backup, checkpoint); `done` is
- * called from writer_collect. One at a time: -EAGAIN. */
+/* Runs `fn` on the thread with the store between two groups, or two tries of a failed one (backup,
+ * ownership); `done` is called from writer_collect, at the latest from writer_close. One at a
+ * time: -EAGAIN. */
 int
 writer_call(struct writer *w, int (*fn)(struct store *st, void *arg),
 	void (*done)(void *arg, int result), void *arg);
+/* As of the last group or call. */
 void
 writer_stats(struct writer *w, struct store_stats *out);
 /* Waits for what was submitted (a failed group gets one last try), stops the thread, closes the
