@@ -1,5 +1,6 @@
 daemon_libwqd_a_SOURCES += \
 	%reldir%/dir_lock.c %reldir%/dir_lock.h \
+	%reldir%/group.c \
 	%reldir%/sqlite_care.c \
 	%reldir%/sqlite_int.h \
 	%reldir%/sqlite_look.c %reldir%/sqlite_look.h \
@@ -12,4 +13,4 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/store_memory.c \
 	%reldir%/store_sqlite.c \
 	%reldir%/uuid.c %reldir%/uuid.h \
-	%reldir%/writer.h
+	%reldir%/writer.c %reldir%/writer.h
