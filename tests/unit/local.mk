@@ -55,7 +55,8 @@ CLIENT_TEST_LIBS = client/libwqclient.la daemon/libwqd.a $(PROTOBUF_C_LIBS) $(CH
 UNIT_TESTS += tests/unit/test_libwq
 tests_unit_test_libwq_SOURCES = tests/unit/test_libwq.c $(CLIENT_TEST_SOURCES)
 tests_unit_test_libwq_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_libwq_LDADD = client/libwqclient.la daemon/libwqd.a $(PROTOBUF_C_LIBS) $(CHECK_LIBS)
+tests_unit_test_libwq_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
+tests_unit_test_libwq_LDADD = $(CLIENT_TEST_LIBS)
 
 UNIT_TESTS += tests/unit/test_store
 tests_unit_test_store_SOURCES = tests/unit/test_store.c
@@ -77,8 +78,6 @@ UNIT_TESTS += tests/unit/test_spawn
 tests_unit_test_spawn_SOURCES = tests/unit/test_spawn.c
 tests_unit_test_spawn_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_spawn_LDADD = $(TEST_LIBS)
-tests_unit_test_libwq_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
-tests_unit_test_libwq_LDADD = $(CLIENT_TEST_LIBS)
 
 UNIT_TESTS += tests/unit/test_libwq_link
 tests_unit_test_libwq_link_SOURCES = tests/unit/test_libwq_link.c $(CLIENT_TEST_SOURCES)
@@ -91,6 +90,7 @@ tests_unit_test_libwq_parts_SOURCES = tests/unit/test_libwq_parts.c $(CLIENT_TES
 tests_unit_test_libwq_parts_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
 tests_unit_test_libwq_parts_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
 tests_unit_test_libwq_parts_LDADD = $(CLIENT_TEST_LIBS)
+
 UNIT_TESTS += tests/unit/test_writer
 tests_unit_test_writer_SOURCES = tests/unit/test_writer.c
 tests_unit_test_writer_CPPFLAGS = $(UNIT_CPPFLAGS)
