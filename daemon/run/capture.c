@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #define CHUNK_SIZE 32768u
-#define TURN_MAX   (8 * CHUNK_SIZE) /* then the loop may look at others */
+#define TURN_MAX   262144u /* then the loop may look at others */
 
 static void
 stop_watching(struct capture *c)

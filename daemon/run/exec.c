@@ -414,13 +414,13 @@ run_make(struct run *run, const struct run_start *start, const struct handler *h
 		run->grace_ns = h->grace_ns;
 		run->keep_children = h->keep_children;
 		make_process(run, start, h);
+		if (run->failed.error == 0 && h->timeout_ns > 0)
+			run_timer(run, h->timeout_ns);
 	} else {
 		launch_failed(&run->failed, STEP_HANDLER, "is not in the configuration", ENOENT);
 	}
 	if (run->failed.error)
 		run_go(run, RS_UNBORN);
-	else if (h->timeout_ns > 0)
-		run_timer(run, h->timeout_ns);
 	run_check(run);
 }
 
