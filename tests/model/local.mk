@@ -7,6 +7,7 @@ MODEL_TESTS = \
 	tests/model/test_cells \
 	tests/model/test_coalescing \
 	tests/model/test_guarantees \
+	tests/model/test_model \
 	tests/model/test_queues \
 	tests/model/test_restart \
 	tests/model/test_results \
@@ -39,3 +40,8 @@ tests_model_test_results_LDADD = $(TEST_LIBS)
 tests_model_test_times_SOURCES = tests/model/test_times.c $(MODEL_RIG)
 tests_model_test_times_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_model_test_times_LDADD = $(TEST_LIBS)
+
+tests_model_test_model_SOURCES = tests/model/test_model.c tests/model/reference.c \
+	tests/model/reference.h $(MODEL_RIG)
+tests_model_test_model_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_model_LDADD = $(TEST_LIBS)

@@ -7,12 +7,25 @@
 #include "base/alloc.h"
 #include "unit/unit.h"
 
+void (*rig_on_failure)(const char *what);
+
+void
+rig_fail(const char *file, int line, const char *what)
+{
+	char text[256];
+
+	snprintf(text, sizeof text, "%s:%d: %s", file, line, what);
+	if (rig_on_failure)
+		rig_on_failure(text);
+	ck_abort_msg("%s", text);
+}
+
 void
 rig_init_config(struct rig *r, const struct engine_config *cfg)
 {
 	*r = (struct rig){ .cfg = *cfg, .now = { RIG_BOOT_NS, RIG_WALL_NS } };
 	effects_init(&r->fx);
-	ck_assert_int_eq(engine_new(&r->cfg, &r->e), 0);
+	rig_check(engine_new(&r->cfg, &r->e) == 0);
 }
 
 void
@@ -52,7 +65,7 @@ rig_forget(struct rig *r)
 static void
 copy(char *dst, size_t size, struct str s)
 {
-	unit_check(s.n < size);
+	rig_check(s.n < size);
 	if (s.n)
 		memcpy(dst, s.p, s.n);
 	dst[s.n] = '\0';
@@ -63,7 +76,7 @@ keep_answer(struct rig *r, const struct effect *fx)
 {
 	struct answer *a;
 
-	unit_check(rig_answer(r, fx->ticket) == NULL);
+	rig_check(rig_answer(r, fx->ticket) == NULL);
 	if (r->n_answers == r->cap_answers) {
 		r->cap_answers = r->cap_answers ? r->cap_answers * 2 : 16;
 		r->answers = must_realloc(r->answers, r->cap_answers, sizeof *r->answers);
@@ -96,8 +109,8 @@ keep_start(struct rig *r, const struct run_start *s)
 	struct rig_run *run;
 	size_t n = 0;
 
-	unit_check(run_by_id(r, s->run_id) == NULL);
-	unit_check(s->token != 0);
+	rig_check(run_by_id(r, s->run_id) == NULL);
+	rig_check(s->token != 0);
 	if (r->n_runs == r->cap_runs) {
 		r->cap_runs = r->cap_runs ? r->cap_runs * 2 : 16;
 		r->runs = must_realloc(r->runs, r->cap_runs, sizeof *r->runs);
@@ -138,7 +151,7 @@ step(struct rig *r, const struct engine_event *ev)
 			break;
 		case FX_KILL:
 			run = run_by_id(r, fx->run_id);
-			unit_check(run && run->going);
+			rig_check(run && run->going);
 			run->killed = true;
 			break;
 		}
@@ -153,7 +166,7 @@ rig_settle(struct rig *r)
 	const struct engine_event tick = { .kind = EV_TICK };
 
 	for (int i = 0; engine_next_due(r->e, r->now) <= r->now.boot_ns; i++) {
-		unit_check(i < 100000);
+		rig_check(i < 100000);
 		step(r, &tick);
 	}
 }
@@ -192,7 +205,7 @@ void
 rig_restart(struct rig *r, int64_t down_ns, bool same_boot)
 {
 	saved_take(&r->saved, r->e, r->now, SIZE_MAX);
-	ck_assert_uint_eq(engine_dirty(r->e), 0);
+	rig_check(engine_dirty(r->e) == 0);
 	engine_free(r->e);
 	for (size_t i = 0; i < r->n_runs; i++)
 		r->runs[i].going = false;
@@ -201,7 +214,7 @@ rig_restart(struct rig *r, int64_t down_ns, bool same_boot)
 		r->now.boot_ns = 5 * SEC;
 	r->cfg.seed[1]++;
 	r->saved.mark = 0;
-	ck_assert_int_eq(engine_new(&r->cfg, &r->e), 0);
+	rig_check(engine_new(&r->cfg, &r->e) == 0);
 	saved_restore(&r->saved, r->e, r->now, same_boot);
 	engine_verify(r->e);
 	if (!r->quiet_settle)
@@ -342,7 +355,7 @@ queue_settings(struct rig *r, enum engine_event_kind kind, const char *queue, co
 	while (*settings) {
 		size_t name = strcspn(settings, "="), value = strcspn(settings + name + 1, " ");
 
-		ck_assert_uint_lt(op.n_settings, 32);
+		rig_check(op.n_settings < 32);
 		v[op.n_settings].name = (struct str){ settings, name };
 		v[op.n_settings++].value = (struct str){ settings + name + 1, value };
 		settings += name + 1 + value;
@@ -436,7 +449,7 @@ rig_running(struct rig *r, const char *job)
 	for (size_t i = 0; i < r->n_runs; i++) {
 		if (!r->runs[i].going || !is_job(&r->runs[i], job))
 			continue;
-		ck_assert_msg(!found, "two runs of %s at once", job);
+		rig_check(!found && "two runs at once");
 		found = &r->runs[i];
 	}
 	return found;
@@ -483,7 +496,7 @@ rig_end_run(struct rig *r, struct rig_run *run, enum run_outcome outcome)
 		.output = STR("out") };
 	struct engine_event ev = { .kind = EV_RUN_ENDED, .run_end = &end };
 
-	ck_assert(run->going);
+	rig_check(run->going);
 	if (outcome != RUN_DONE && outcome != RUN_FAILED) {
 		end.exit_code = -1;
 		end.signal = 15;
@@ -553,6 +566,6 @@ rig_queue(const struct rig *r, const char *queue)
 {
 	struct queue_view v = { 0 };
 
-	ck_assert_msg(engine_queue_get(r->e, str_from(queue), &v) == ST_OK, "no queue %s", queue);
+	rig_check(engine_queue_get(r->e, str_from(queue), &v) == ST_OK);
 	return v;
 }

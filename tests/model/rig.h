@@ -15,6 +15,16 @@
 #define SEC  NS_PER_S
 #define HOUR (3600 * NS_PER_S)
 
+/* A failed check of the rig or of the reference goes here; NULL: to ck_abort_msg. */
+extern void (*rig_on_failure)(const char *what);
+_Noreturn void
+rig_fail(const char *file, int line, const char *what);
+#define rig_check(cond) \
+	do { \
+		if (!(cond)) \
+			rig_fail(__FILE__, __LINE__, #cond); \
+	} while (0)
+
 /* Where the virtual clocks start: far from 0 and from one another. */
 #define RIG_BOOT_NS (1000 * SEC)
 #define RIG_WALL_NS (1900000000 * SEC)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "unit/unit.h"
+#include "model/rig.h"
 
 static char *
 copy(struct str s)
@@ -132,7 +132,7 @@ queue_put(void *ctx, struct str name, const struct queue_settings *settings, boo
 	size_t i = queue_find(s, name);
 	struct saved_queue *q = i < s->n_queues ? &s->queues[i] : GROW(s->queues, s->n_queues);
 
-	unit_check(name.n <= QUEUE_NAME_MAX);
+	rig_check(name.n <= QUEUE_NAME_MAX);
 	memcpy(q->name, name.p, name.n);
 	q->name[name.n] = '\0';
 	q->settings = *settings;
@@ -147,7 +147,7 @@ queue_remove(void *ctx, struct str name)
 
 	/* Its jobs must have gone before it. */
 	for (size_t k = 0; k < s->n_jobs; k++)
-		unit_check(!str_eq(s->jobs[k].j.queue, name));
+		rig_check(!str_eq(s->jobs[k].j.queue, name));
 	if (i < s->n_queues)
 		DROP(s->queues, s->n_queues, i);
 }
@@ -159,9 +159,9 @@ job_put(void *ctx, const struct job_saved *j)
 	size_t i = job_find(s, j->queue, j->key);
 	struct saved_job *to = i < s->n_jobs ? &s->jobs[i] : GROW(s->jobs, s->n_jobs);
 
-	unit_check(queue_find(s, j->queue) < s->n_queues);
+	rig_check(queue_find(s, j->queue) < s->n_queues);
 	if (!to->queue) {
-		unit_check(j->payload_changed || (j->n_parts == 0 && j->n_run_parts == 0));
+		rig_check(j->payload_changed || (j->n_parts == 0 && j->n_run_parts == 0));
 		to->queue = copy(j->queue);
 		to->key = copy(j->key);
 	}
@@ -199,7 +199,7 @@ run_add(void *ctx, uint64_t seq, const struct run_record *r)
 	struct saved *s = ctx;
 	struct saved_run *to;
 
-	unit_check(run_find(s, seq) == s->n_runs);
+	rig_check(run_find(s, seq) == s->n_runs);
 	to = GROW(s->runs, s->n_runs);
 	to->seq = seq;
 	to->queue = copy(r->queue);
@@ -272,9 +272,9 @@ saved_take(struct saved *s, struct engine *e, struct moment now, size_t limit)
 	size_t before = engine_dirty(e);
 	uint64_t mark = engine_take_dirty(e, now, limit, &sink);
 
-	unit_check(mark >= s->mark && mark <= engine_dirty_mark(e));
-	unit_check(engine_dirty(e) <= before && before - engine_dirty(e) <= limit);
-	unit_check(engine_dirty(e) > 0 || mark == engine_dirty_mark(e));
+	rig_check(mark >= s->mark && mark <= engine_dirty_mark(e));
+	rig_check(engine_dirty(e) <= before && before - engine_dirty(e) <= limit);
+	rig_check(engine_dirty(e) > 0 || mark == engine_dirty_mark(e));
 	s->mark = mark;
 }
 
@@ -317,20 +317,18 @@ saved_restore(const struct saved *s, struct engine *e, struct moment now, bool s
 	void **runs = sorted(s->runs, s->n_runs, sizeof *s->runs, by_seq);
 
 	for (size_t i = 0; i < s->n_queues; i++)
-		ck_assert_int_eq(engine_restore_queue(e, str_from(s->queues[i].name),
-					 &s->queues[i].settings, s->queues[i].paused),
-			0);
+		rig_check(engine_restore_queue(e, str_from(s->queues[i].name),
+				  &s->queues[i].settings, s->queues[i].paused) == 0);
 	for (size_t i = 0; i < s->n_jobs; i++)
-		ck_assert_int_eq(
-			engine_restore_job(e, now, &((struct saved_job *)jobs[i])->j, same_boot),
-			0);
+		rig_check(engine_restore_job(
+				  e, now, &((struct saved_job *)jobs[i])->j, same_boot) == 0);
 	for (size_t i = 0; i < s->n_runs; i++) {
 		const struct saved_run *run = runs[i];
 
-		ck_assert_int_eq(engine_restore_run(e, run->seq, &run->r), 0);
+		rig_check(engine_restore_run(e, run->seq, &run->r) == 0);
 	}
 	for (size_t i = 0; i < s->n_answers; i++)
-		ck_assert_int_eq(engine_restore_answer(e, &s->answers[i].a), 0);
+		rig_check(engine_restore_answer(e, &s->answers[i].a) == 0);
 	engine_recovered(e, now);
 	x_free(jobs);
 	x_free(runs);
