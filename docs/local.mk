@@ -2,3 +2,12 @@
 wqdexamplesdir = $(docdir)/examples
 dist_wqdexamples_DATA = %reldir%/examples/wqd.conf %reldir%/examples/wqd-strict.conf
 dist_man_MANS += %reldir%/man/wqctl.1
+dist_man_MANS += %reldir%/man/wqd.conf.5 %reldir%/man/wqd.8
+
+# The option parts of wqd.conf(5), which the tests hold against the tables.
+.PHONY: update-wqd-conf
+update-wqd-conf: daemon/wqd
+	daemon/wqd --dump-options=man >update-wqd-conf.tmp
+	sed -i -e '/^\.\\" begin generated/,/^\.\\" end generated/{/generated/!d}' \
+		-e '/^\.\\" begin generated/r update-wqd-conf.tmp' $(srcdir)/%reldir%/man/wqd.conf.5
+	rm -f update-wqd-conf.tmp

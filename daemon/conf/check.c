@@ -11,7 +11,7 @@
 
 /* MAX_ARG_STRLEN of Linux, the terminator included. */
 #define ARGUMENT_MAX 131072
-#define HOST_SIZE    256
+#define HOST_SIZE    128 /* as the listener takes it */
 
 static bool
 starts_with(struct str v, const char *prefix, struct str *rest)

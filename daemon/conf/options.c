@@ -107,12 +107,12 @@ static const struct option handler_rows[] = {
   "Whether processes of the run's process group may outlive its main process. Otherwise they get KILL." },
 { "max_memory", OPT_SIZE, AT(max_memory), 0, 1024 * GIB, "0", PLAIN, RELOAD,
   "Limit of each process's address space. 0: none." },
-{ "max_files", OPT_NUMBER, AT(max_files), 0, 1048576, "1024", PLAIN, RELOAD,
-  "Limit of open files of each process. 0: 1024." },
+{ "max_files", OPT_NUMBER, AT(max_files), 0, 1048576, "0", PLAIN, RELOAD,
+  "Limit of open files of each process. 0: 1024, which a program may raise to the daemon's." },
 { "max_processes", OPT_NUMBER, AT(max_processes), 0, 4194304, "0", PLAIN, RELOAD,
   "Limit of processes of the run's user. 0: none." },
 { "nice", OPT_INTEGER, AT(nice), -20, 19, "0", PLAIN, RELOAD,
-  "Nice value of the run. A negative one needs a daemon that runs as root." },
+  "Added to the nice value that the daemon has. A negative number needs a daemon that runs as root." },
 };
 /* clang-format on */
 

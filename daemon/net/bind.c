@@ -16,7 +16,6 @@
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -24,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "net/peer.h"
 
 #define BACKLOG 4096
@@ -230,11 +230,12 @@ resolve(const char *address, union address *a, socklen_t *len, struct listen_err
 	struct addrinfo *ai;
 	char host[128];
 	const char *port;
+	uint64_t number;
 	int code;
 
 	if (!split_host_port(address + strlen(TCP_PREFIX), host, sizeof host, &port))
 		return fail(err, ERR_BAD_VALUE, "%s: not of the form tcp://HOST:PORT", address);
-	if (strlen(port) > 5 || strtoul(port, NULL, 10) > UINT16_MAX)
+	if (text_u64(str_from(port), &number) || number > UINT16_MAX)
 		return fail(err, ERR_BAD_VALUE, "%s: a port is at most 65535", address);
 	code = getaddrinfo(host, port, &hints, &ai);
 	if (code == EAI_SYSTEM)
