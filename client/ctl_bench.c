@@ -153,7 +153,7 @@ measure(struct bench *b, int64_t *took_ns)
 		rc = send_next(&b->slots[i]);
 	}
 	if (rc == 0)
-		rc = wq_run(b->c->wq, -1);
+		rc = ctl_turn(b->c, true);
 	*took_ns = monotonic_ns() - start;
 	return rc;
 }

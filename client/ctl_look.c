@@ -166,10 +166,13 @@ ctl_do_list(struct ctl *c)
 
 	if ((rc = take_filter(c, &opts, &t)) || (rc = ctl_connect(c)))
 		return rc;
-	if (ctl_given(c, OPT_SORT))
+	if (ctl_given(c, OPT_SORT)) {
 		rc = list_sorted(&l, &opts);
-	else
+	} else {
+		if (l.limit < UINT32_MAX)
+			opts.page = (uint32_t)l.limit;
 		rc = wq_list(c->wq, &opts, show_row, &l);
+	}
 	return ctl_rows_end(&l.rows, rc);
 }
 
@@ -182,8 +185,10 @@ show_run(const wq_run_info_t *run, void *arg)
 
 	if (r->c->json) {
 		ctl_rows_json(r, ctl_json_run(run));
+	} else if (r->c->quiet) {
+		ctl_put_target(run->queue, run->key);
+		printf(" %llu\n", (unsigned long long)run->generation);
 	} else {
-		r->n++;
 		ctl_put_run(run);
 	}
 	return ctl_out_broken(r->c);
