@@ -91,6 +91,11 @@ tests_unit_test_libwq_parts_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
 tests_unit_test_libwq_parts_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
 tests_unit_test_libwq_parts_LDADD = $(CLIENT_TEST_LIBS)
 
+UNIT_TESTS += tests/unit/test_store_refusals
+tests_unit_test_store_refusals_SOURCES = tests/unit/test_store_refusals.c
+tests_unit_test_store_refusals_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_refusals_LDADD = $(TEST_LIBS)
+
 UNIT_TESTS += tests/unit/test_writer
 tests_unit_test_writer_SOURCES = tests/unit/test_writer.c
 tests_unit_test_writer_CPPFLAGS = $(UNIT_CPPFLAGS)
