@@ -100,3 +100,8 @@ UNIT_TESTS += tests/unit/test_writer
 tests_unit_test_writer_SOURCES = tests/unit/test_writer.c
 tests_unit_test_writer_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_writer_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_net
+tests_unit_test_net_SOURCES = tests/unit/test_net.c
+tests_unit_test_net_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_net_LDADD = $(TEST_LIBS)
