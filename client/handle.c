@@ -35,8 +35,10 @@ system_error(int err)
 void
 message_set(wq_t *wq, const char *text)
 {
-	size_t n = strnlen(text, MESSAGE_MAX - 1);
+	size_t n = strlen(text);
 
+	if (n >= MESSAGE_MAX)
+		n = MESSAGE_MAX - 1;
 	memcpy(wq->message, text, n);
 	wq->message[n] = '\0';
 }

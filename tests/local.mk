@@ -9,6 +9,7 @@ include tests/fault/local.mk
 include tests/system/local.mk
 include tests/fuzz/local.mk
 include tests/lint/local.mk
+include tests/package/local.mk
 include tests/bench/local.mk
 
 check_PROGRAMS += $(UNIT_TESTS)
