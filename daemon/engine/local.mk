@@ -1,9 +1,28 @@
 daemon_libwqd_a_SOURCES += \
-	%reldir%/engine.h \
+	%reldir%/answers.c \
+	%reldir%/ask.c \
+	%reldir%/cancel.c \
+	%reldir%/dirty.c \
+	%reldir%/dispatch.c \
+	%reldir%/drain.c \
+	%reldir%/engine.c %reldir%/engine.h \
+	%reldir%/flush.c \
 	%reldir%/handler.h \
+	%reldir%/history.c \
+	%reldir%/internal.h \
+	%reldir%/job.c \
+	%reldir%/look.c \
 	%reldir%/map.c %reldir%/map.h \
 	%reldir%/names.c \
 	%reldir%/ops.h \
+	%reldir%/payload.c \
+	%reldir%/queue.c \
+	%reldir%/restore.c \
+	%reldir%/run.c \
 	%reldir%/settings.c %reldir%/settings.h \
+	%reldir%/slab.c \
 	%reldir%/timer.c %reldir%/timer.h \
+	%reldir%/update.c \
+	%reldir%/verify.c \
+	%reldir%/wait.c \
 	%reldir%/words.c %reldir%/words.h

@@ -105,3 +105,8 @@ UNIT_TESTS += tests/unit/test_net
 tests_unit_test_net_SOURCES = tests/unit/test_net.c
 tests_unit_test_net_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_net_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_engine
+tests_unit_test_engine_SOURCES = tests/unit/test_engine.c
+tests_unit_test_engine_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_engine_LDADD = $(TEST_LIBS)

@@ -1,0 +1,201 @@
+/*
+ * A request on its way from names to reply.
+ *
+ * ask_open finds what it is about, or answers at once: bad names, an unknown
+ * queue, an idempotency id that was answered before. ask_before and
+ * reply_after fill in the reply; ask_done and ask_fail send it.
+ */
+#include <errno.h>
+
+#include "base/err.h"
+#include "engine/internal.h"
+
+static bool
+ask_repeated(struct ask *a, struct str idem)
+{
+	const struct answer *known;
+
+	if (idem.n == 0)
+		return false;
+	if (idem.n > IDEM_MAX) {
+		ask_fail(a, ST_INVALID, "the idempotency id is too long");
+		return true;
+	}
+	known = answer_find(a->e, idem);
+	if (!known)
+		return false;
+	if (!str_eq(known->reply.queue, a->q->name) ||
+		(a->r.key.n > 0 && !str_eq(known->reply.key, a->r.key))) {
+		ask_fail(a, ST_INVALID, "the idempotency id was used for another job");
+		return true;
+	}
+	a->e->stats.answers_repeated++;
+	engine_reply(a->e, a->ticket, a->level == LEVEL_SYNC, &known->reply);
+	return true;
+}
+
+bool
+ask_open(struct ask *a, struct engine *e, const struct engine_event *ev,
+	const struct job_name *name, enum durability level, struct str idem)
+{
+	bool make_key = ev->kind == EV_UPDATE && name->key.n == 0;
+
+	*a = (struct ask){
+		.e = e,
+		.ticket = ev->ticket,
+		.from = job_run_by_token(e, ev->run_token),
+		.r.queue = name->queue,
+		.r.key = name->key,
+	};
+	if (name->queue.n > 0 && !queue_name_valid(name->queue)) {
+		ask_fail(a, ST_INVALID, "bad queue name");
+		return false;
+	}
+	if (!make_key && !key_valid(name->key)) {
+		ask_fail(a, ST_INVALID, "bad key");
+		return false;
+	}
+	a->q = queue_find(e, name->queue);
+	if (!a->q) {
+		ask_fail(a, ST_NOT_FOUND, "no such queue");
+		return false;
+	}
+	a->level = level == LEVEL_DEFAULT ? a->q->s.durability : level;
+	if (ask_repeated(a, idem))
+		return false;
+	a->j = make_key ? NULL : job_find(e, a->q, name->key);
+	return true;
+}
+
+bool
+ask_open_queue(struct ask *a, struct engine *e, const struct engine_event *ev, struct str name)
+{
+	*a = (struct ask){
+		.e = e,
+		.ticket = ev->ticket,
+		.from = job_run_by_token(e, ev->run_token),
+		.level = LEVEL_SYNC,
+		.r.queue = name,
+	};
+	if (name.n > 0 && !queue_name_valid(name)) {
+		ask_fail(a, ST_INVALID, "bad queue name");
+		return false;
+	}
+	a->q = queue_find(e, name);
+	if (!a->q)
+		ask_fail(a, ST_NOT_FOUND, "no such queue");
+	return a->q != NULL;
+}
+
+bool
+ask_remember(struct ask *a, struct str idem)
+{
+	int err;
+
+	if (idem.n == 0)
+		return true;
+	err = answer_new(a->e, idem, &a->answer);
+	if (err < 0)
+		ask_fail_err(a, err);
+	return err == 0;
+}
+
+bool
+ask_bad_timeout(struct ask *a, int64_t timeout_ns)
+{
+	if (timeout_ns >= -1 && timeout_ns <= DELAY_MAX_NS)
+		return false;
+	ask_fail(a, ST_INVALID, "the timeout is out of range");
+	return true;
+}
+
+void
+ask_before(struct ask *a)
+{
+	const struct job *j = a->j;
+	struct job_reply *r = &a->r;
+
+	if (!j)
+		return;
+	r->state_before = job_shown(j);
+	r->pending_before = job_pend(j) != PEND_NONE;
+	r->generation = r->pending_before ? job_coming(j) : j->generation;
+	r->coalesced = r->pending_before ? j->coalesced : j->run ? j->run->coalesced : 0;
+	r->has_old_deadline = r->pending_before;
+	r->old_deadline_wall_ns = r->pending_before ? job_due_wall(a->e->now, j) : 0;
+}
+
+void
+reply_after(struct engine *e, struct job_reply *r, const struct queue *q, const struct job *j)
+{
+	if (q)
+		r->queue = q->name;
+	if (!j)
+		return;
+	r->key = job_key(j);
+	r->disable_depth = j->disable_depth;
+	r->has_deadline = job_pend(j) != PEND_NONE;
+	r->deadline_wall_ns = r->has_deadline ? job_due_wall(e->now, j) : 0;
+}
+
+void
+ask_instance(struct ask *a)
+{
+	if (!a->j || job_pend(a->j) == PEND_NONE)
+		return;
+	a->r.generation = job_coming(a->j);
+	a->r.coalesced = a->j->coalesced;
+}
+
+/* Names that came with the request don't outlive it; those of a reply do. */
+static void
+ask_copy_names(struct ask *a)
+{
+	char *p = a->e->names;
+	struct job_reply *r = &a->r;
+
+	if (!a->q) {
+		r->queue.n = r->queue.n <= QUEUE_NAME_MAX ? r->queue.n : 0;
+		if (r->queue.n)
+			r->queue.p = memcpy(p, r->queue.p, r->queue.n);
+	}
+	if (!a->j) {
+		r->key.n = r->key.n <= KEY_MAX ? r->key.n : 0;
+		if (r->key.n)
+			r->key.p = memcpy(p + QUEUE_NAME_MAX, r->key.p, r->key.n);
+	}
+}
+
+void
+ask_done(struct ask *a, enum status st)
+{
+	a->r.status = st;
+	reply_after(a->e, &a->r, a->q, a->j);
+	if (a->answer) {
+		answer_keep(a->e, a->answer, &a->r);
+		a->answer = NULL;
+	}
+	ask_copy_names(a);
+	/* It waits for a commit: don't let it wait for the interval. */
+	if (a->level == LEVEL_SYNC && a->e->n_dirty > 0)
+		a->e->urgent = true;
+	engine_reply(a->e, a->ticket, a->level == LEVEL_SYNC, &a->r);
+}
+
+void
+ask_fail(struct ask *a, enum status st, const char *message)
+{
+	a->r.status = st;
+	a->r.message = message;
+	reply_after(a->e, &a->r, a->q, a->j);
+	answer_drop(a->e, a->answer);
+	a->answer = NULL;
+	ask_copy_names(a);
+	engine_reply(a->e, a->ticket, false, &a->r);
+}
+
+void
+ask_fail_err(struct ask *a, int err)
+{
+	ask_fail(a, ST_REFUSED_LIMIT, err == -ENOMEM ? "out of memory" : "a limit is reached");
+}

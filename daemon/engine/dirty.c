@@ -1,0 +1,305 @@
+/*
+ * What has changed and is not yet handed to the store: a FIFO of things, each
+ * once, at the place of its first change, so that what a mark promises stays
+ * promised. A thing that dies on it, or that the store knows, stays as a
+ * tombstone in that place until it has been handed out.
+ */
+#include "base/alloc.h"
+#include "engine/internal.h"
+
+void
+dirty_init(struct dirty *d, enum dirty_kind kind)
+{
+	*d = (struct dirty){ .kind = (uint8_t)kind };
+	list_init(&d->link);
+}
+
+void
+dirty_mark(struct engine *e, struct dirty *d)
+{
+	wq_assert(!d->gone);
+	if (list_linked(&d->link))
+		return;
+	d->mark = ++e->marks;
+	e->n_dirty++;
+	list_append(&e->dirty, &d->link);
+}
+
+static void
+dirty_unmark(struct engine *e, struct dirty *d)
+{
+	if (!list_linked(&d->link))
+		return;
+	list_del(&d->link);
+	e->n_dirty--;
+}
+
+static void
+bury(struct engine *e, struct dirty *d)
+{
+	list_append(&e->grave, &d->link);
+}
+
+void
+dirty_gone(struct engine *e, struct dirty *d)
+{
+	wq_assert(!d->gone);
+	if (d->stored) {
+		/* A queue goes after its jobs. */
+		if (d->kind == DIRTY_QUEUE)
+			dirty_unmark(e, d);
+		dirty_mark(e, d);
+		d->gone = true;
+		return;
+	}
+	dirty_unmark(e, d);
+	d->gone = true;
+	bury(e, d);
+}
+
+static struct queue *
+dirty_queue(struct dirty *d)
+{
+	return container_of(d, struct queue, dirty);
+}
+
+static struct job *
+dirty_job(struct dirty *d)
+{
+	return container_of(d, struct job, dirty);
+}
+
+static struct record *
+dirty_record(struct dirty *d)
+{
+	return container_of(d, struct record, dirty);
+}
+
+static struct answer *
+dirty_answer(struct dirty *d)
+{
+	return container_of(d, struct answer, dirty);
+}
+
+/* ---- handing out ---- */
+
+static void
+put_queue(const struct persist_sink *sink, struct queue *q)
+{
+	if (q->dirty.gone)
+		sink->queue_remove(sink->ctx, q->name);
+	else
+		sink->queue_put(sink->ctx, q->name, &q->s, q->paused);
+}
+
+static void
+save_run(struct job_saved *s, const struct job *j)
+{
+	const struct run *run = j->run;
+
+	s->running = true;
+	s->run_coalesced = run->coalesced;
+	s->run_due_wall_ns = run->due_wall_ns;
+	s->run_started_wall_ns = run->started_wall_ns;
+}
+
+static void
+save_parts(struct job_saved *s, const struct job *j)
+{
+	const struct payload *run = j->run ? j->run->payload : NULL;
+	const struct payload *own = job_pend(j) != PEND_NONE || !j->run ? j->payload : run;
+
+	if (own) {
+		s->parts = own->parts;
+		s->n_parts = own->n;
+	}
+	if (run && own != run) {
+		s->run_parts = run->parts;
+		s->n_run_parts = run->n;
+	}
+}
+
+static void
+save_job(const struct job *j, struct moment now, struct job_saved *s)
+{
+	*s = (struct job_saved){
+		.queue = j->q->name,
+		.key = job_key(j),
+		.absolute = j->absolute,
+		.delay_ns = j->delay_ns,
+		.slack_ns = j->slack_ns,
+		.max_wait_ns = j->max_wait_ns,
+		.seq = j->seq,
+		.generation = j->generation,
+		.attempt = j->retry ? j->attempt + 1 : j->attempt,
+		.interrupts = j->interrupts,
+		.retry = j->retry,
+		.coalesced = j->coalesced,
+		.disable_depth = j->disable_depth,
+		.dead = j->dead,
+		.level = (enum durability)j->level,
+		.payload_changed = j->stale,
+	};
+	if (job_pend(j) != PEND_NONE) {
+		s->pending = job_pend(j) == PEND_TIMER ? JOB_ARMED : JOB_READY;
+		s->due_boot_ns = job_due_boot(now, j);
+		s->due_wall_ns = job_due_wall(now, j);
+		s->created_wall_ns = moment_wall(now, j->created_ns);
+	}
+	if (j->run)
+		save_run(s, j);
+	save_parts(s, j);
+}
+
+static void
+put_job(const struct persist_sink *sink, struct moment now, struct job *j)
+{
+	struct job_saved s;
+
+	if (j->dirty.gone) {
+		sink->job_remove(sink->ctx, j->q->name, job_key(j));
+		return;
+	}
+	save_job(j, now, &s);
+	sink->job_put(sink->ctx, &s);
+	j->stale = false;
+}
+
+static void
+put_record(const struct persist_sink *sink, struct record *r)
+{
+	if (r->dirty.gone)
+		sink->run_remove(sink->ctx, r->seq);
+	else
+		sink->run_add(sink->ctx, r->seq, &r->r);
+}
+
+static void
+put_answer(const struct persist_sink *sink, struct moment now, struct answer *a)
+{
+	struct str id = { a->text, a->id_n };
+	struct answer_saved s = {
+		.id = id,
+		.reply = a->reply,
+		.until_wall_ns = moment_wall(now, a->until_ns),
+	};
+
+	if (a->dirty.gone)
+		sink->answer_remove(sink->ctx, id);
+	else
+		sink->answer_put(sink->ctx, &s);
+}
+
+static void
+put_thing(const struct persist_sink *sink, struct moment now, struct dirty *d)
+{
+	switch ((enum dirty_kind)d->kind) {
+	case DIRTY_QUEUE:
+		put_queue(sink, dirty_queue(d));
+		return;
+	case DIRTY_JOB:
+		put_job(sink, now, dirty_job(d));
+		return;
+	case DIRTY_RECORD:
+		put_record(sink, dirty_record(d));
+		return;
+	case DIRTY_ANSWER:
+		put_answer(sink, now, dirty_answer(d));
+		return;
+	}
+}
+
+uint64_t
+engine_take_dirty(
+	struct engine *e, struct moment now, size_t limit, const struct persist_sink *sink)
+{
+	struct dirty *d;
+
+	while (limit-- > 0 && (d = list_first(&e->dirty, struct dirty, link)) != NULL) {
+		put_thing(sink, now, d);
+		dirty_unmark(e, d);
+		d->stored = true;
+		if (d->gone)
+			bury(e, d);
+	}
+	e->urgent = false;
+	d = list_first(&e->dirty, struct dirty, link);
+	return d ? d->mark - 1 : e->marks;
+}
+
+size_t
+engine_dirty(const struct engine *e)
+{
+	return e->n_dirty;
+}
+
+uint64_t
+engine_dirty_mark(const struct engine *e)
+{
+	return e->marks;
+}
+
+bool
+engine_dirty_urgent(const struct engine *e)
+{
+	return e->urgent;
+}
+
+/* ---- the graveyard ---- */
+
+static void
+grave_free_job(struct engine *e, struct job *j)
+{
+	struct queue *q = j->q;
+
+	job_free(e, j);
+	queue_unpin(e, q);
+}
+
+static void
+grave_free(struct engine *e, struct dirty *d)
+{
+	switch ((enum dirty_kind)d->kind) {
+	case DIRTY_QUEUE:
+		/* What still names it buries it again when it goes. */
+		if (dirty_queue(d)->pins == 0)
+			queue_free(e, dirty_queue(d));
+		return;
+	case DIRTY_JOB:
+		grave_free_job(e, dirty_job(d));
+		return;
+	case DIRTY_RECORD:
+		record_free(e, dirty_record(d));
+		return;
+	case DIRTY_ANSWER:
+		answer_free(e, dirty_answer(d));
+		return;
+	}
+}
+
+void
+grave_clear(struct engine *e)
+{
+	struct dirty *d;
+
+	while ((d = list_first(&e->grave, struct dirty, link)) != NULL) {
+		list_del(&d->link);
+		grave_free(e, d);
+	}
+}
+
+void
+queue_pin(struct queue *q)
+{
+	q->pins++;
+}
+
+void
+queue_unpin(struct engine *e, struct queue *q)
+{
+	wq_assert(q->pins > 0);
+	q->pins--;
+	/* Off all lists: the store knows, and it was only waiting for this. */
+	if (q->pins == 0 && q->dirty.gone && !list_linked(&q->dirty.link))
+		bury(e, &q->dirty);
+}

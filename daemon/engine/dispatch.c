@@ -1,0 +1,190 @@
+/*
+ * Ready -> run: whose turn it is.
+ *
+ * A queue that may start something is in its priority's circle. One start is
+ * one turn: then it goes to the end, so that a queue with 100 000 ready jobs
+ * delays another's first start by one turn. Of the priorities the higher comes
+ * first, but within a round each has only so many starts while others want
+ * some: of 21 contended starts a low queue gets one, normal ones get four.
+ */
+#include <errno.h>
+
+#include "engine/internal.h"
+
+static const uint32_t credit_full[N_PRIORITIES] = {
+	[PRIORITY_HIGH] = 16,
+	[PRIORITY_NORMAL] = 4,
+	[PRIORITY_LOW] = 1,
+};
+
+#define BACKOFF_NS NS_PER_S
+
+bool
+dispatch_wanted(const struct engine *e)
+{
+	if (e->stopping || e->stats.running >= e->cfg.max_runs)
+		return false;
+	for (int p = 0; p < N_PRIORITIES; p++)
+		if (!list_empty(&e->turn[p]))
+			return true;
+	return false;
+}
+
+/* The queue whose turn it is; there is one. */
+static struct queue *
+next_queue(struct engine *e)
+{
+	for (;;) {
+		for (int p = 0; p < N_PRIORITIES; p++) {
+			if (list_empty(&e->turn[p]) || e->credit[p] == 0)
+				continue;
+			e->credit[p]--;
+			return list_first(&e->turn[p], struct queue, turn);
+		}
+		memcpy(e->credit, credit_full, sizeof e->credit);
+	}
+}
+
+/* After a start for which something ran short: the job stays in front, the queue tries later. */
+static void
+queue_back_off(struct engine *e, struct queue *q)
+{
+	e->stats.start_retries++;
+	/* No memory even for that: the next step tries again. */
+	(void)timer_set(&e->backoffs, &q->backoff, sat_add(e->now.boot_ns, BACKOFF_NS), ++e->seq);
+	queue_changed(e, q);
+}
+
+void
+dispatch_some(struct engine *e, uint32_t most)
+{
+	while (most > 0 && dispatch_wanted(e) && engine_spend(e)) {
+		struct queue *q = next_queue(e);
+		struct job *j = list_first(&q->ready, struct job, ready);
+
+		most--;
+		list_del(&q->turn);
+		if (job_running(j)) {
+			/* Its own run still goes: it waits aside, in front of all behind it. */
+			list_del(&j->ready);
+			j->aside = true;
+			queue_changed(e, q);
+		} else if (job_run_start(e, j) < 0) {
+			queue_back_off(e, q);
+			most = timer_armed(&q->backoff) ? most : 0;
+		}
+	}
+}
+
+void
+backoff_some(struct engine *e, uint32_t most)
+{
+	struct timer *t;
+
+	while (most-- > 0 && (t = timers_first(&e->backoffs)) != NULL &&
+		timer_due(&e->backoffs, t) <= e->now.boot_ns && engine_spend(e)) {
+		timer_del(&e->backoffs, t);
+		queue_changed(e, container_of(t, struct queue, backoff));
+	}
+}
+
+/* ---- a hand-over taken back ---- */
+
+/* The instance is pending again, as if it had never been handed over: what came while it seemed to
+ * run goes into it. */
+static void
+give_back_instance(struct engine *e, struct run *run, struct job *j)
+{
+	bool newer = job_pend(j) != PEND_NONE;
+
+	if (!run->retry)
+		j->generation--;
+	j->attempt = run->retry ? j->attempt - 1 : j->attempt;
+	j->retry = run->retry && !newer;
+	j->stale = true;
+	if (!newer || j->appended)
+		j->payload = payload_join(e, run->payload, j->payload);
+	else if (!j->payload)
+		j->payload = run->payload;
+	else
+		payload_free(e, run->payload);
+	run->payload = NULL;
+	j->coalesced = newer ? j->coalesced + run->coalesced + 1 : run->coalesced;
+	if (newer)
+		return;
+	j->appended = run->appended;
+	j->absolute = run->absolute;
+	j->due_ns = run->due_ns;
+	j->created_ns = run->created_ns;
+	j->delay_ns = run->delay_ns;
+	j->slack_ns = run->slack_ns;
+	j->max_wait_ns = run->max_wait_ns;
+	j->chained = run->chained;
+}
+
+/* Those who wait for the run wait for the pending instance again. */
+static void
+give_back_waiters(struct engine *e, const struct run *run, struct job *j, bool newer)
+{
+	job_wait_merge(e, j, ON_FLUSH_RUN, ON_FLUSH_NEXT);
+	if (job_pend(j) != PEND_READY)
+		job_wait_unready(e, j);
+	if (!run->retry)
+		job_wait_merge(e, j, ON_WAIT_RUN, ON_WAIT_NEXT);
+	else if (newer)
+		job_wake(e, j, ON_WAIT_RUN, ST_OK, history_find(e, j, j->generation));
+}
+
+static void
+take_back(struct engine *e, struct run *run, struct job *j)
+{
+	bool newer = job_pend(j) != PEND_NONE;
+	enum jstate next = j->state == JS_RA ? JS_A : JS_Q;
+
+	give_back_instance(e, run, j);
+	job_enter(e, j, OP_NOT_STARTED, next);
+	if (next == JS_A)
+		colour_leave(e, j->q, run->colour);
+	j->run = NULL;
+	give_back_waiters(e, run, j, newer);
+}
+
+/* It was cancelled, or deleted, while it seemed to run: what was only pending goes. */
+static void
+take_back_dropped(struct engine *e, struct run *run, struct job *j)
+{
+	if (!run->retry)
+		j->generation--;
+	j->forget = false;
+	j->stale = true;
+	job_wake(e, j, ON_CANCEL, ST_CANCELLED, NULL);
+	job_wake(e, j, ON_FLUSH_RUN, ST_OK, history_newest(j));
+	job_wake(e, j, ON_WAIT_RUN, ST_CANCELLED, NULL);
+	j->run = NULL;
+	job_enter(e, j, OP_END, job_after_run(j));
+	colour_leave(e, j->q, run->colour);
+}
+
+void
+not_started_event(struct engine *e, const struct engine_event *ev)
+{
+	struct run *run = job_run_by_id(e, ev->run_id);
+	struct queue *q;
+	struct job *j;
+
+	if (!run)
+		return;
+	j = run->job;
+	q = j->q;
+	j->pins++;
+	e->stats.starts--;
+	queue_back_off(e, q);
+	if (j->state == JS_RX || j->forget)
+		take_back_dropped(e, run, j);
+	else
+		take_back(e, run, j);
+	job_changed(e, j);
+	job_run_free(e, run);
+	j->pins--;
+	job_settle(e, j);
+}

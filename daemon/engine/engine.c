@@ -1,0 +1,402 @@
+/*
+ * The facade: one step, and when the next is due.
+ *
+ * A request is applied before anything else is done, so that what reached the
+ * daemon while it was frozen beats the timers that are overdue (input first);
+ * only a tick expires. Within a tick the kinds of work take turns in shares of
+ * the budget, so that none waits for the end of another.
+ */
+#include "engine/engine.h"
+
+#include <errno.h>
+
+#include "base/alloc.h"
+#include "base/siphash.h"
+#include "engine/internal.h"
+
+#define SHARE 64u
+
+/* ---- effects ---- */
+
+void
+effects_init(struct effects *fx)
+{
+	*fx = (struct effects){ 0 };
+}
+
+void
+effects_done(struct effects *fx)
+{
+	x_free(fx->v);
+	effects_init(fx);
+}
+
+struct effect *
+engine_effect(struct engine *e, enum effect_kind kind)
+{
+	struct effects *fx = e->fx;
+
+	if (fx->n == fx->cap) {
+		fx->cap = fx->cap ? fx->cap * 2 : 16;
+		fx->v = must_realloc(fx->v, fx->cap, sizeof *fx->v);
+	}
+	fx->v[fx->n] = (struct effect){ .kind = kind };
+	return &fx->v[fx->n++];
+}
+
+void
+engine_reply(struct engine *e, uint64_t ticket, bool durable, const struct job_reply *r)
+{
+	struct effect *fx = engine_effect(e, FX_REPLY);
+
+	fx->ticket = ticket;
+	fx->durable = durable;
+	fx->reply = *r;
+}
+
+uint64_t
+engine_random(const struct engine *e, uint64_t what, uint64_t n)
+{
+	uint64_t v[2] = { what, n };
+
+	return siphash13(&e->cfg.seed[2], v, sizeof v);
+}
+
+/* ---- life ---- */
+
+static void
+engine_init_parts(struct engine *e)
+{
+	job_map_init(&e->jobs);
+	queue_map_init(&e->queue_names);
+	waiter_map_init(&e->waiters);
+	job_run_maps_init(&e->runs, &e->tokens);
+	record_map_init(&e->results);
+	answer_map_init(&e->answers);
+	timers_init(&e->boot);
+	timers_init(&e->wall);
+	timers_init(&e->timeouts);
+	timers_init(&e->backoffs);
+	timers_init(&e->retires);
+	timers_init(&e->answer_ends);
+	timers_init(&e->restored);
+	list_init(&e->queues);
+	for (int p = 0; p < N_PRIORITIES; p++)
+		list_init(&e->turn[p]);
+	list_init(&e->all_waiters);
+	list_init(&e->wake);
+	list_init(&e->sweeps);
+	list_init(&e->dirty);
+	list_init(&e->grave);
+}
+
+int
+engine_new(const struct engine_config *cfg, struct engine **out)
+{
+	struct engine *e = x_zalloc(sizeof *e);
+	struct queue_settings s;
+	int err;
+
+	if (!e)
+		return -ENOMEM;
+	e->magic = ENGINE_MAGIC;
+	e->cfg = *cfg;
+	engine_init_parts(e);
+	queue_settings_default(&s);
+	err = queue_new(e, STR("default"), &s, &e->fallback);
+	if (err < 0) {
+		engine_free(e);
+		return err;
+	}
+	*out = e;
+	return 0;
+}
+
+static void
+engine_free_jobs(struct engine *e)
+{
+	for (uint32_t i = 0; i < e->slab.top; i++) {
+		struct job *j = slab_at(&e->slab, i);
+
+		if (!j || j->dirty.gone)
+			continue;
+		if (j->run)
+			job_run_free(e, j->run);
+		history_drop_job(e, j);
+		payload_free(e, j->payload);
+		x_free(j->waits);
+		list_del(&j->dirty.link);
+		job_free(e, j);
+	}
+}
+
+static void
+engine_free_answers(struct engine *e)
+{
+	struct timer *t;
+
+	while ((t = timers_first(&e->answer_ends)) != NULL) {
+		timer_del(&e->answer_ends, t);
+		answer_drop(e, container_of(t, struct answer, timer));
+	}
+}
+
+/* What the store was not told stays untold. */
+static void
+engine_free_dead(struct engine *e)
+{
+	struct dirty *d;
+
+	while ((d = list_first(&e->dirty, struct dirty, link)) != NULL) {
+		list_del(&d->link);
+		if (d->gone)
+			list_append(&e->grave, &d->link);
+	}
+	grave_clear(e);
+}
+
+static void
+engine_free_queues(struct engine *e)
+{
+	struct queue *q;
+
+	while ((q = list_first(&e->queues, struct queue, of_engine)) != NULL) {
+		list_del(&q->of_engine);
+		queue_free(e, q);
+	}
+}
+
+void
+engine_free(struct engine *e)
+{
+	if (!e)
+		return;
+	CHECK_OBJ(e, ENGINE_MAGIC);
+	wait_free_all(e);
+	engine_free_jobs(e);
+	engine_free_answers(e);
+	engine_free_dead(e);
+	engine_free_queues(e);
+	slab_done(&e->slab);
+	map_done(&e->jobs);
+	map_done(&e->queue_names);
+	map_done(&e->waiters);
+	map_done(&e->runs);
+	map_done(&e->tokens);
+	map_done(&e->results);
+	map_done(&e->answers);
+	timers_done(&e->boot);
+	timers_done(&e->wall);
+	timers_done(&e->timeouts);
+	timers_done(&e->backoffs);
+	timers_done(&e->retires);
+	timers_done(&e->answer_ends);
+	timers_done(&e->restored);
+	MAGIC_DONE(e);
+	x_free(e);
+}
+
+/* ---- deadlines ---- */
+
+/* The job whose deadline came first, over both clocks; NULL: none has come. */
+static struct job *
+first_due(const struct engine *e)
+{
+	struct timer *b = timers_first(&e->boot), *w = timers_first(&e->wall);
+	struct job *jb, *jw;
+	int64_t due_b, due_w;
+
+	if (b && timer_due(&e->boot, b) > e->now.boot_ns)
+		b = NULL;
+	if (w && timer_due(&e->wall, w) > e->now.wall_ns)
+		w = NULL;
+	if (!b || !w) {
+		struct timer *t = b ? b : w;
+
+		return t ? container_of(t, struct job, timer) : NULL;
+	}
+	jb = container_of(b, struct job, timer);
+	jw = container_of(w, struct job, timer);
+	due_b = job_due_boot(e->now, jb);
+	due_w = job_due_boot(e->now, jw);
+	return due_b < due_w || (due_b == due_w && jb->seq < jw->seq) ? jb : jw;
+}
+
+static void
+expire_some(struct engine *e, uint32_t most)
+{
+	struct job *j;
+
+	while (most-- > 0 && (j = first_due(e)) != NULL && engine_spend(e)) {
+		e->stats.expired++;
+		j->chained = false;
+		job_apply(e, j, OP_EXPIRE);
+		job_changed(e, j);
+	}
+}
+
+int64_t
+engine_next_due(const struct engine *e, struct moment now)
+{
+	const struct timers *boot[] = { &e->boot, &e->timeouts, &e->backoffs, &e->retires,
+		&e->answer_ends };
+	const struct timer *w = timers_first(&e->wall);
+	int64_t due_ns = INT64_MAX;
+
+	if (!list_empty(&e->wake) || !list_empty(&e->sweeps) || dispatch_wanted(e))
+		return now.boot_ns;
+	for (size_t i = 0; i < ARRAY_SIZE(boot); i++) {
+		const struct timer *t = timers_first(boot[i]);
+
+		if (t && timer_due(boot[i], t) < due_ns)
+			due_ns = timer_due(boot[i], t);
+	}
+	if (w && moment_boot(now, timer_due(&e->wall, w)) < due_ns)
+		due_ns = moment_boot(now, timer_due(&e->wall, w));
+	return due_ns;
+}
+
+/* ---- steps ---- */
+
+/* What one step sets going goes on in it: starts, ends of runs that do nothing, answers. */
+static void
+engine_follow(struct engine *e)
+{
+	uint32_t before;
+
+	do {
+		before = e->budget;
+		wait_answer_some(e, SHARE);
+		dispatch_some(e, SHARE);
+	} while (e->budget > 0 && e->budget < before);
+}
+
+static void
+engine_tick(struct engine *e)
+{
+	uint32_t before;
+
+	do {
+		before = e->budget;
+		wait_answer_some(e, SHARE);
+		wait_timeouts_some(e, SHARE);
+		expire_some(e, SHARE);
+		sweep_some(e, SHARE);
+		backoff_some(e, SHARE);
+		dispatch_some(e, SHARE);
+		history_retire_some(e, SHARE);
+		answers_expire_some(e, SHARE);
+	} while (e->budget > 0 && e->budget < before);
+}
+
+static void
+engine_event_apply(struct engine *e, const struct engine_event *ev)
+{
+	switch (ev->kind) {
+	case EV_TICK:
+		engine_tick(e);
+		return;
+	case EV_UPDATE:
+		update_event(e, ev);
+		return;
+	case EV_CANCEL:
+		cancel_event(e, ev);
+		return;
+	case EV_FLUSH:
+		flush_event(e, ev);
+		return;
+	case EV_FLUSH_QUEUE:
+		queue_flush_event(e, ev);
+		return;
+	case EV_WAIT:
+		wait_event(e, ev);
+		return;
+	case EV_DELETE:
+		delete_event(e, ev);
+		return;
+	case EV_DISABLE:
+		disable_event(e, ev);
+		return;
+	case EV_ENABLE:
+		enable_event(e, ev);
+		return;
+	case EV_KICK:
+		kick_event(e, ev);
+		return;
+	case EV_QUEUE_CREATE:
+		queue_create_event(e, ev);
+		return;
+	case EV_QUEUE_SET:
+		queue_set_event(e, ev);
+		return;
+	case EV_QUEUE_DELETE:
+		queue_delete_event(e, ev);
+		return;
+	case EV_PAUSE:
+	case EV_RESUME:
+		queue_pause_event(e, ev);
+		return;
+	case EV_DRAIN:
+		drain_event(e, ev);
+		return;
+	case EV_ABANDON:
+		wait_abandon(e, ev->ticket);
+		return;
+	case EV_RUN_STARTED:
+		run_started_event(e, ev);
+		return;
+	case EV_RUN_NOT_STARTED:
+		not_started_event(e, ev);
+		return;
+	case EV_RUN_ENDED:
+		run_ended_event(e, ev);
+		return;
+	case EV_STOP:
+		e->stopping = true;
+		return;
+	}
+}
+
+static void
+engine_enter(struct engine *e, struct moment now, struct effects *fx)
+{
+	CHECK_OBJ(e, ENGINE_MAGIC);
+	e->now = now;
+	e->fx = fx;
+	e->budget = e->cfg.turn_budget ? e->cfg.turn_budget : 1;
+	grave_clear(e);
+}
+
+static void
+engine_leave(struct engine *e)
+{
+	engine_follow(e);
+	if (e->budget == 0 && engine_next_due(e, e->now) <= e->now.boot_ns)
+		e->stats.turns_cut++;
+	e->fx = NULL;
+}
+
+void
+engine_step(struct engine *e, struct moment now, const struct engine_event *ev, struct effects *fx)
+{
+	engine_enter(e, now, fx);
+	engine_event_apply(e, ev);
+	engine_leave(e);
+}
+
+int
+engine_configure_queue(struct engine *e, struct moment now, struct str name,
+	const struct queue_settings *s, struct effects *fx)
+{
+	struct queue *q;
+	int err = 0;
+
+	engine_enter(e, now, fx);
+	q = queue_find(e, name);
+	if (!q)
+		err = queue_new(e, name, s, &q);
+	if (err == 0)
+		queue_apply(e, q, s);
+	engine_leave(e);
+	return err;
+}

@@ -1,0 +1,782 @@
+/*
+ * What the files of the engine share: the records and who may do what to them.
+ *
+ *   job.c      the record, the state table, every change of state
+ *   slab.c     where job records live: never moved, numbered
+ *   payload.c  payloads: lists of parts
+ *   ask.c      a request from its names to its reply
+ *   update.c cancel.c flush.c queue.c drain.c   the operations
+ *   wait.c     those who wait
+ *   dispatch.c ready -> run: whose turn it is
+ *   run.c      a run from its hand-over to its end
+ *   history.c  finished runs, kept
+ *   answers.c  replies kept for idempotency ids
+ *   dirty.c    what has to be stored
+ *   restore.c  recovery
+ *   look.c verify.c engine.c
+ *
+ * Things die in two steps: what an effect of this step may still name goes to
+ * the graveyard and is freed when the next step begins.
+ */
+#ifndef WQD_ENGINE_INTERNAL_H
+#define WQD_ENGINE_INTERNAL_H
+
+#include "base/hist.h"
+#include "base/list.h"
+#include "engine/engine.h"
+#include "engine/map.h"
+#include "engine/timer.h"
+
+#define ENGINE_MAGIC 0x656e6731u
+#define QUEUE_MAGIC  0x71756531u
+#define JOB_MAGIC    0x6a6f6231u
+#define RUN_MAGIC    0x72756e31u
+#define RECORD_MAGIC 0x72656331u
+#define WAITER_MAGIC 0x77616931u
+#define GROUP_MAGIC  0x67726f31u
+#define ANSWER_MAGIC 0x616e7331u
+
+/* ---- states of a job ---- */
+
+/* clang-format off */
+/*      name   shown as                running, pending */
+#define JSTATE_TABLE(X) \
+	X(JS_I,  "I",  false, PEND_NONE)  /* idle */ \
+	X(JS_A,  "A",  false, PEND_TIMER) /* armed */ \
+	X(JS_Q,  "Q",  false, PEND_READY) /* ready or held */ \
+	X(JS_R,  "R",  true,  PEND_NONE)  /* handed over */ \
+	X(JS_RA, "RA", true,  PEND_TIMER) /* and armed again */ \
+	X(JS_RQ, "RQ", true,  PEND_READY) /* and ready again */ \
+	X(JS_X,  "X",  false, PEND_NONE)  /* disabled */ \
+	X(JS_RX, "RX", true,  PEND_NONE)  /* running, closed to updates: disabled or waited to cancel */
+
+/* What moves a job from state to state. */
+#define JOB_OP_TABLE(X) \
+	X(OP_ARM,         "arm")         /* an update to a deadline ahead */ \
+	X(OP_NOW,         "now")         /* an update whose deadline has come */ \
+	X(OP_STAY,        "stay")        /* an update that its mode, slack or if_pending keeps still */ \
+	X(OP_CANCEL,      "cancel") \
+	X(OP_CANCEL_WAIT, "cancel wait") /* kill too */ \
+	X(OP_DISABLE,     "disable") \
+	X(OP_ENABLE,      "enable") \
+	X(OP_FLUSH,       "flush") \
+	X(OP_FLUSH_NOW,   "flush now") \
+	X(OP_KICK,        "kick") \
+	X(OP_DELETE,      "delete") \
+	X(OP_EXPIRE,      "expire")      /* its deadline has come */ \
+	X(OP_START,       "start")       /* handed over */ \
+	X(OP_NOT_STARTED, "not started") /* the hand-over is taken back */ \
+	X(OP_END,         "end")         /* the run ended */ \
+	X(OP_RETRY,       "retry")       /* the run ended, another attempt follows */ \
+	X(OP_REOPEN,      "reopen")      /* nobody waits to cancel any more */ \
+	X(OP_RESTORE,     "restore")     /* read from the store */
+/* clang-format on */
+
+enum pend { PEND_NONE, PEND_TIMER, PEND_READY };
+#define X(name, ...) name,
+enum jstate { JSTATE_TABLE(X) N_JSTATES };
+enum job_op { JOB_OP_TABLE(X) N_JOB_OPS };
+#undef X
+
+/* ---- things that are stored ---- */
+
+enum dirty_kind { DIRTY_QUEUE, DIRTY_JOB, DIRTY_RECORD, DIRTY_ANSWER };
+
+/* Embedded in each thing of the store; also what the graveyard links. */
+struct dirty {
+	struct list link; /* on engine.dirty or engine.grave, else on itself */
+	uint64_t mark;    /* its number on the FIFO */
+	uint8_t kind;
+	bool stored; /* the store may have it */
+	bool gone;   /* dead: to be removed from the store, then freed */
+};
+
+/* ---- payloads ---- */
+
+struct payload {
+	size_t bytes; /* of all parts */
+	uint32_t n, cap;
+	struct str parts[]; /* each owned */
+};
+
+/* ---- waiting ---- */
+
+enum wait_kind {
+	W_CANCEL,
+	W_KILL,
+	W_FLUSH,
+	W_WAIT,
+	W_FLUSH_QUEUE,
+	W_DRAIN,
+	W_DRAIN_PAUSE,
+	W_DELETE
+};
+
+/*
+ * Those who wait for the same event. When it happens, the whole group goes to
+ * the end of engine.wake in one move, and is answered from there, first come
+ * first, so many a step. Two groups whose events have become one are merged:
+ * one list, while waiters that still name the old group find the new one by
+ * `into`.
+ */
+struct wait_group {
+	uint32_t magic;
+	uint32_t refs;            /* the owner or engine.wake, each waiter, each merged group */
+	struct wait_group **slot; /* where the owner keeps it; NULL when awake or merged */
+	struct wait_group *into;
+	struct list waiters;
+	struct list link; /* on engine.wake */
+	bool awake;
+	enum status status;    /* how it ended */
+	struct record *record; /* ref, or NULL */
+	struct queue *q;       /* pinned */
+	struct job *job;       /* pinned, or NULL */
+};
+
+/* The events of a job. "run": the running instance (or the one that waits for a retry);
+ * "next": the pending one. A flush ends with the attempt, a wait with the last attempt. */
+enum job_event { ON_CANCEL, ON_FLUSH_RUN, ON_FLUSH_NEXT, ON_WAIT_RUN, ON_WAIT_NEXT, N_JOB_EVENTS };
+
+struct waits {
+	struct wait_group *on[N_JOB_EVENTS];
+};
+
+struct waiter {
+	uint32_t magic;
+	enum wait_kind kind;
+	struct map_node node; /* engine.waiters, by ticket */
+	uint64_t ticket;
+	struct list link; /* of its group (after merging: the one it went into) */
+	struct list all;  /* engine.all_waiters */
+	struct wait_group *group;
+	struct timer timer; /* engine.timeouts */
+	bool durable;
+	struct job_reply reply; /* as it was when it began to wait */
+	struct answer *answer;  /* owned: kept when it is answered */
+};
+
+/*
+ * The colour of ready and running items, for flushes of the queue: an item has
+ * the newest colour when it becomes ready. A flush closes the newest and waits
+ * until it and all older ones are empty.
+ */
+struct colour {
+	struct list link; /* queue.colours, oldest first */
+	uint64_t n;
+	struct wait_group *waiters;
+};
+
+/* ---- jobs ---- */
+
+#define KEY_INLINE 23
+
+enum timer_place { ON_BOOT, ON_WALL, ON_EXPEDITED };
+
+struct job {
+	struct map_node node; /* engine.jobs */
+	struct queue *q;
+	uint32_t magic;
+	uint32_t index; /* in the slab */
+	union {
+		char in[KEY_INLINE]; /* key_n <= KEY_INLINE */
+		char *out;           /* owned */
+	} key;
+	uint8_t key_n;
+	uint8_t state; /* enum jstate */
+	uint8_t place; /* enum timer_place, when armed */
+	uint8_t level; /* enum durability */
+	bool absolute : 1;
+	bool retry : 1; /* the pending instance is the next attempt of `generation` */
+	bool dead : 1;  /* idle, attempts used up, payload kept */
+	bool aside : 1; /* ready at the head, on no list until its run ends */
+	bool chained : 1; /* the pending instance was made by a run of the queue: a drain lets it pass */
+	bool durable : 1;  /* has, or is about to have, a row in the store */
+	bool stale : 1;    /* the store's copy of the parts is */
+	bool appended : 1; /* the pending payload only grew since the instance was made */
+	bool forget : 1;   /* deleted while running: the result is not kept */
+	struct timer timer;
+	uint32_t parked;         /* queue.park_epoch: ready, on queue.parked */
+	uint32_t coalesced;      /* of the pending instance */
+	int64_t due_ns;          /* of the pending instance, on the clock `absolute` says */
+	uint64_t seq;            /* among equal deadlines; when ready: its place in the queue */
+	struct payload *payload; /* of the pending or the dead instance */
+	struct dirty dirty;
+	struct list ready; /* queue.ready or queue.parked */
+	struct colour *colour;
+	int64_t delay_ns;   /* as asked; -1: absolute */
+	int64_t created_ns; /* boot time; of the pending instance */
+	int64_t slack_ns, max_wait_ns;
+	uint64_t generation; /* of the last run started */
+	uint32_t attempt;    /* of the last run started */
+	uint32_t interrupts; /* in a row */
+	uint32_t disable_depth;
+	uint32_t pins; /* wait groups that name it */
+	struct run *run;
+	struct waits *waits; /* NULL until somebody waits */
+	struct list records; /* newest first */
+	struct list of_queue;
+};
+
+/* A run that was handed over. */
+struct run {
+	uint32_t magic;
+	uint64_t id, token;
+	struct map_node by_id, by_token; /* not for ACTION_NONE, which ends at once */
+	bool mapped;
+	struct job *job;
+	struct payload *payload;
+	struct colour *colour;
+	struct record *record; /* made with it, so that no end can fail */
+	uint64_t seq;          /* the place it had, should the hand-over be taken back */
+	int64_t due_ns;
+	int64_t created_ns, delay_ns, slack_ns, max_wait_ns;
+	int64_t due_wall_ns, started_wall_ns;
+	uint32_t coalesced;
+	bool absolute, retry, appended, chained;
+	bool started; /* the runner said so */
+	bool killed;
+};
+
+/* A finished run. */
+struct record {
+	uint32_t magic;
+	uint32_t refs; /* history, wait groups */
+	struct dirty dirty;
+	struct run_record r; /* r.output.p owned */
+	uint64_t seq;        /* key in the store */
+	struct queue *q;
+	struct job *job;
+	struct list of_queue; /* queue.records, oldest first; a dead job's newest may be off it */
+	struct list of_job;   /* job.records */
+	struct map_node node; /* engine.results: the last attempt of each generation */
+	bool mapped;
+	int64_t ended_ns; /* boot */
+};
+
+/* ---- queues ---- */
+
+struct queue {
+	uint32_t magic;
+	struct dirty dirty;
+	struct map_node node; /* engine.queue_names */
+	struct str name;      /* owned */
+	uint64_t salt;        /* into the hashes of its keys */
+	struct queue_settings s;
+	struct list of_engine;
+	struct list jobs;
+	uint64_t n_jobs, n_armed, n_ready, n_parked, n_running;
+	struct list ready;   /* FIFO */
+	struct list parked;  /* FIFO; became ready while draining, wait for the end of that */
+	uint32_t park_epoch; /* one more: all that was parked is so no more */
+	struct list turn;    /* engine.turn[priority] while something may start */
+	struct list colours;
+	struct list records;
+	uint64_t n_records;
+	struct timer backoff; /* engine.backoffs: after a start that failed */
+	struct timer retire;  /* engine.retires: when the oldest record's time is over */
+	bool paused;
+	bool draining; /* newcomers are refused: a drain or the end of the queue */
+	bool deleting; /* it is the end */
+	bool removing; /* nothing is pending or running any more: the records go */
+	struct wait_group *drains;
+	struct wait_group *deleter;
+	uint32_t pausers; /* among `drains` */
+	struct sweep {
+		struct list link; /* engine.sweeps while there is work */
+		bool scanning;
+		enum timer_policy policy;
+		enum timer_policy again; /* asked for meanwhile; TIMERS_KEEP: nothing */
+		struct list *next;       /* in queue.jobs */
+		uint64_t until_seq;      /* what was armed later is left alone */
+		struct timers found;     /* expedited, in order of their deadlines */
+	} sweep;
+	uint32_t pins; /* wait groups; dead jobs that the store still has */
+};
+
+/* ---- answers for idempotency ids ---- */
+
+struct answer {
+	uint32_t magic;
+	struct dirty dirty;
+	struct map_node node;
+	struct timer timer;     /* engine.answer_ends */
+	struct job_reply reply; /* queue, key: owned, in `text` */
+	int64_t until_ns;       /* boot */
+	uint8_t id_n, queue_n, key_n;
+	char text[];
+};
+
+/* ---- the engine ---- */
+
+struct slab {
+	struct job **chunks; /* owned, each SLAB_CHUNK records */
+	size_t n_chunks, cap;
+	uint32_t free; /* index + 1 of the first free record, linked by `index` */
+	uint32_t top;  /* records ever used */
+};
+#define SLAB_CHUNK 1024u
+
+#define N_PRIORITIES 3
+
+struct engine {
+	uint32_t magic;
+	struct engine_config cfg;
+	/* of the current step */
+	struct moment now;
+	struct effects *fx;
+	uint32_t budget;
+	char names[QUEUE_NAME_MAX + KEY_MAX]; /* for replies about what is unknown */
+
+	bool stopping;
+	struct slab slab;
+	struct map jobs, queue_names, waiters, runs, tokens, results, answers;
+	struct list queues;                                     /* in order of creation */
+	struct queue *fallback;                                 /* "default" */
+	struct timers boot, wall;                               /* deadlines of jobs */
+	struct timers timeouts, backoffs, retires, answer_ends; /* boot time */
+	uint64_t seq, run_id, run_seq, made;
+	struct list turn[N_PRIORITIES]; /* queues that may start something, in turn */
+	uint32_t credit[N_PRIORITIES];
+	struct list all_waiters;
+	struct list wake;   /* wait groups to be answered */
+	struct list sweeps; /* queues with paced work */
+	struct list dirty, grave;
+	uint64_t marks;
+	size_t n_dirty;
+	bool urgent;
+	struct engine_stats stats;
+	struct hist lateness;
+	struct timers restored; /* ready jobs by their place, during recovery */
+};
+
+/* ---- job.c ---- */
+
+bool
+jstate_running(enum jstate s);
+enum pend
+jstate_pend(enum jstate s);
+const char *
+jstate_name(enum jstate s);
+/* The reply word of the table; asserts that the operation is one for that state. */
+enum status
+job_word(enum job_op op, enum jstate s);
+/* Moves the job to `next`, which the table must allow, and keeps timers, lists and counts with
+ * it. Into PEND_TIMER: job_arm() comes before. */
+void
+job_enter(struct engine *e, struct job *j, enum job_op op, enum jstate next);
+/* For operations with one next state. */
+void
+job_apply(struct engine *e, struct job *j, enum job_op op);
+/* Arms or moves the timer. 0 or -ENOMEM (nothing changed; never when it was armed). */
+int
+job_arm(struct engine *e, struct job *j, bool absolute, int64_t due_ns);
+/* With a place among equals that it had before. */
+int
+job_arm_as(struct engine *e, struct job *j, bool absolute, int64_t due_ns, uint64_t seq);
+struct job *
+job_find(const struct engine *e, const struct queue *q, struct str key);
+/* A new idle record. 0, -ENOMEM, ERR_LIMIT. */
+int
+job_new(struct engine *e, struct queue *q, struct str key, struct job **out);
+/* Ends the record when nothing is worth keeping. Idle and disabled jobs are passed here after
+ * whatever might have been the last thing about them. */
+void
+job_settle(struct engine *e, struct job *j);
+/* The job ceases to be dead: its payload goes. */
+void
+job_undead(struct engine *e, struct job *j);
+/* Frees what is in the graveyard. */
+void
+job_free(struct engine *e, struct job *j);
+static inline struct str
+job_key(const struct job *j)
+{
+	return (struct str){ j->key_n <= KEY_INLINE ? j->key.in : j->key.out, j->key_n };
+}
+static inline bool
+job_running(const struct job *j)
+{
+	return jstate_running(j->state);
+}
+static inline enum pend
+job_pend(const struct job *j)
+{
+	return jstate_pend(j->state);
+}
+static inline int64_t
+job_due_boot(struct moment now, const struct job *j)
+{
+	return j->absolute ? moment_boot(now, j->due_ns) : j->due_ns;
+}
+static inline int64_t
+job_due_wall(struct moment now, const struct job *j)
+{
+	return j->absolute ? j->due_ns : moment_wall(now, j->due_ns);
+}
+/* Of the pending instance. */
+static inline uint64_t
+job_coming(const struct job *j)
+{
+	return j->retry ? j->generation : j->generation + 1;
+}
+enum job_state
+job_shown(const struct job *j);
+enum job_state
+job_shown_pending(const struct job *j);
+/* It has changed by itself: to be stored, if it is one that is. */
+void
+job_changed(struct engine *e, struct job *j);
+/* A request of that level has changed it. */
+void
+job_touch(struct engine *e, struct job *j, enum durability level);
+
+void
+job_map_init(struct map *m);
+
+/* ---- slab.c ---- */
+
+struct job *
+slab_take(struct slab *s);
+void
+slab_give(struct slab *s, struct job *j);
+/* NULL when free. */
+struct job *
+slab_at(const struct slab *s, uint32_t index);
+void
+slab_done(struct slab *s);
+
+/* ---- payload.c ---- */
+
+/* One part. 0, -ENOMEM; ERR_LIMIT over the engine's bytes. */
+int
+payload_new(struct engine *e, struct str part, struct payload **out);
+/* `*p` may be NULL. Room for one more part is made; payload_push then can't fail. */
+int
+payload_grow(struct payload **p);
+/* Moves the parts of `from` to the end of `to`, which has room; frees `from`. */
+void
+payload_move(struct payload *to, struct payload *from);
+/* All of `b` behind `a`, either may be NULL; when memory runs out `b` alone. */
+struct payload *
+payload_join(struct engine *e, struct payload *a, struct payload *b);
+void
+payload_free(struct engine *e, struct payload *p);
+static inline size_t
+payload_bytes(const struct payload *p)
+{
+	return p ? p->bytes : 0;
+}
+
+/* ---- ask.c ---- */
+
+/* One request on its way from names to reply. */
+struct ask {
+	struct engine *e;
+	uint64_t ticket;
+	struct run *from; /* the run it comes from, or NULL */
+	struct queue *q;
+	struct job *j;         /* NULL: unknown */
+	enum durability level; /* never LEVEL_DEFAULT once open */
+	struct answer *answer; /* owned: to be kept with the reply */
+	struct job_reply r;
+};
+/* Names checked, queue and job found, a known idempotency id answered. False: already replied. */
+bool
+ask_open(struct ask *a, struct engine *e, const struct engine_event *ev,
+	const struct job_name *name, enum durability level, struct str idem);
+/* The same for an operation on a queue; the reply waits for its commit if anything is dirty. */
+bool
+ask_open_queue(struct ask *a, struct engine *e, const struct engine_event *ev, struct str name);
+/* Makes room to remember the answer. False: replied. */
+bool
+ask_remember(struct ask *a, struct str idem);
+/* The "before" half of the reply. */
+void
+ask_before(struct ask *a);
+/* The reply is about the pending instance as it is now. */
+void
+ask_instance(struct ask *a);
+/* The "after" half; `q` and `j` may be NULL. */
+void
+reply_after(struct engine *e, struct job_reply *r, const struct queue *q, const struct job *j);
+/* Fills that in and sends. */
+void
+ask_done(struct ask *a, enum status st);
+/* Sends an error: nothing was changed. */
+void
+ask_fail(struct ask *a, enum status st, const char *message);
+void
+ask_fail_err(struct ask *a, int err);
+/* True and INVALID replied when the timeout is out of range. */
+bool
+ask_bad_timeout(struct ask *a, int64_t timeout_ns);
+void
+engine_reply(struct engine *e, uint64_t ticket, bool durable, const struct job_reply *r);
+/* A new effect of this step, zeroed but for its kind. */
+struct effect *
+engine_effect(struct engine *e, enum effect_kind kind);
+
+/* ---- wait.c ---- */
+
+void
+waiter_map_init(struct map *m);
+/*
+ * The request goes on waiting in the group of `slot` (made when there is none),
+ * for `timeout_ns` at most; a->r is its reply so far, a->answer is given.
+ * 0, -ENOMEM, ERR_LIMIT: nothing changed.
+ */
+int
+wait_join(struct ask *a, enum wait_kind kind, struct wait_group **slot, struct queue *q,
+	struct job *j, int64_t timeout_ns);
+/* The slot of an event of the job; NULL without memory. */
+struct wait_group **
+wait_slot(struct job *j, enum job_event on);
+static inline bool
+wait_any(const struct job *j, enum job_event on)
+{
+	return j->waits && j->waits->on[on];
+}
+/* The event happened: all of the group will be answered. Nobody there: nothing. */
+void
+group_wake(struct engine *e, struct wait_group **slot, enum status st, struct record *r);
+void
+job_wake(struct engine *e, struct job *j, enum job_event on, enum status st, struct record *r);
+/* Those who wait for `from` wait for `to` now. */
+void
+job_wait_merge(struct engine *e, struct job *j, enum job_event from, enum job_event to);
+/* The ready instance went back to the timer: its flushes are over, or go on for the run alone. */
+void
+job_wait_unready(struct engine *e, struct job *j);
+/* The pending instance is gone and will not run. */
+void
+job_wait_dropped(struct engine *e, struct job *j);
+/* Answers waiters that are awake. Returns false when some were left. */
+bool
+wait_answer_some(struct engine *e, uint32_t most);
+void
+wait_timeouts_some(struct engine *e, uint32_t most);
+void
+wait_abandon(struct engine *e, uint64_t ticket);
+void
+wait_free_all(struct engine *e);
+
+/* ---- queue.c ---- */
+
+void
+queue_map_init(struct map *m);
+struct queue *
+queue_find(const struct engine *e, struct str name);
+/* 0, -ENOMEM, ERR_LIMIT. The name must be free. */
+int
+queue_new(struct engine *e, struct str name, const struct queue_settings *s, struct queue **out);
+/* Off the maps, into the graveyard as soon as the store is done with it. No jobs are left. */
+void
+queue_remove(struct engine *e, struct queue *q);
+void
+queue_free(struct engine *e, struct queue *q);
+void
+queue_pin(struct queue *q);
+void
+queue_unpin(struct engine *e, struct queue *q);
+/* New settings take effect: starts, priority, retention. */
+void
+queue_apply(struct engine *e, struct queue *q, const struct queue_settings *s);
+/* Something that decides about starts has changed: in or out of turn; is a drain at its end? */
+void
+queue_changed(struct engine *e, struct queue *q);
+/* Runs that it may have going. */
+uint32_t
+queue_slots(const struct queue *q);
+/* The queue itself keeps its ready jobs back (they show as held). */
+bool
+queue_holds(const struct queue *q);
+void
+queue_ready_put(struct engine *e, struct job *j);
+/* Where it was, in front of all. */
+void
+queue_ready_back(struct engine *e, struct job *j);
+/* Off the lists; its colour stays with the caller. */
+void
+queue_ready_take(struct engine *e, struct job *j);
+void
+colour_leave(struct engine *e, struct queue *q, struct colour *c);
+void
+queue_create_event(struct engine *e, const struct engine_event *ev);
+void
+queue_set_event(struct engine *e, const struct engine_event *ev);
+void
+queue_pause_event(struct engine *e, const struct engine_event *ev);
+void
+queue_flush_event(struct engine *e, const struct engine_event *ev);
+
+/* ---- drain.c ---- */
+
+void
+drain_event(struct engine *e, const struct engine_event *ev);
+void
+queue_delete_event(struct engine *e, const struct engine_event *ev);
+/* Is everything done that a drain or delete waits for? Then they end. */
+void
+drain_check(struct engine *e, struct queue *q);
+/* The last waiter of the drain (or delete) left. */
+void
+drain_left(struct engine *e, struct queue *q);
+/* Paced work: timers expedited or cancelled, records of a deleted queue. */
+void
+sweep_some(struct engine *e, uint32_t most);
+/* The job leaves queue.jobs. */
+void
+sweep_skip(struct queue *q, const struct job *j);
+
+/* ---- update.c, cancel.c, flush.c ---- */
+
+void
+update_event(struct engine *e, const struct engine_event *ev);
+void
+cancel_event(struct engine *e, const struct engine_event *ev);
+void
+disable_event(struct engine *e, const struct engine_event *ev);
+void
+enable_event(struct engine *e, const struct engine_event *ev);
+void
+kick_event(struct engine *e, const struct engine_event *ev);
+void
+delete_event(struct engine *e, const struct engine_event *ev);
+void
+flush_event(struct engine *e, const struct engine_event *ev);
+void
+wait_event(struct engine *e, const struct engine_event *ev);
+/* An armed job is ready now. */
+void
+job_expedite(struct engine *e, struct job *j, enum job_op op);
+/* What is pending goes, waiters and all. */
+void
+job_drop_pending(struct engine *e, struct job *j, enum job_op op, enum jstate next);
+
+/* ---- dispatch.c ---- */
+
+void
+dispatch_some(struct engine *e, uint32_t most);
+/* True when something could be started now. */
+bool
+dispatch_wanted(const struct engine *e);
+void
+backoff_some(struct engine *e, uint32_t most);
+void
+not_started_event(struct engine *e, const struct engine_event *ev);
+
+/* ---- run.c ---- */
+
+/* With its record; on no map. NULL without memory. */
+struct run *
+job_run_new(struct engine *e, struct job *j);
+void
+job_run_maps_init(struct map *by_id, struct map *by_token);
+/* Hands a ready job over. 0 or -ENOMEM (it stays where it was). */
+int
+job_run_start(struct engine *e, struct job *j);
+struct run *
+job_run_by_id(const struct engine *e, uint64_t id);
+struct run *
+job_run_by_token(const struct engine *e, uint64_t token);
+void
+job_run_end(struct engine *e, struct run *run, const struct run_end *end);
+/* FX_KILL, once. */
+void
+job_run_kill(struct engine *e, struct run *run);
+void
+job_run_free(struct engine *e, struct run *run);
+/* Where the job is when its run has gone. */
+enum jstate
+job_after_run(const struct job *j);
+void
+run_started_event(struct engine *e, const struct engine_event *ev);
+void
+run_ended_event(struct engine *e, const struct engine_event *ev);
+
+/* ---- history.c ---- */
+
+void
+record_map_init(struct map *m);
+int
+record_new(struct engine *e, struct record **out);
+void
+record_ref(struct record *r);
+void
+record_unref(struct engine *e, struct record *r);
+void
+record_free(struct engine *e, struct record *r);
+/* Keeps it as the newest of its job and queue, and drops what that makes too many. */
+void
+history_add(struct engine *e, struct job *j, struct record *r);
+/* The same without dropping any, or marking it. */
+void
+history_link(struct engine *e, struct job *j, struct record *r);
+/* Kept no more. The job is not settled. */
+void
+history_drop(struct engine *e, struct record *r);
+void
+history_drop_job(struct engine *e, struct job *j);
+/* The last attempt of a generation, or NULL. */
+struct record *
+history_find(const struct engine *e, const struct job *j, uint64_t generation);
+static inline struct record *
+history_newest(const struct job *j)
+{
+	return list_first(&j->records, struct record, of_job);
+}
+/* When the queue has to be looked at again. */
+void
+history_schedule(struct engine *e, struct queue *q);
+void
+history_retire_some(struct engine *e, uint32_t most);
+
+/* ---- answers.c ---- */
+
+void
+answer_map_init(struct map *m);
+struct answer *
+answer_find(const struct engine *e, struct str id);
+/* Not yet kept. 0 or -ENOMEM. */
+int
+answer_new(struct engine *e, struct str id, struct answer **out);
+/* Remembers `r` under it (given). */
+void
+answer_keep(struct engine *e, struct answer *a, const struct job_reply *r);
+void
+answer_drop(struct engine *e, struct answer *a);
+void
+answer_free(struct engine *e, struct answer *a);
+void
+answers_recovered(struct engine *e);
+void
+answers_expire_some(struct engine *e, uint32_t most);
+
+/* ---- dirty.c ---- */
+
+void
+dirty_init(struct dirty *d, enum dirty_kind kind);
+void
+dirty_mark(struct engine *e, struct dirty *d);
+/* The thing is dead: a tombstone until the store knows, else straight to the graveyard. */
+void
+dirty_gone(struct engine *e, struct dirty *d);
+void
+grave_clear(struct engine *e);
+
+/* ---- engine.c ---- */
+
+/* True and one less, or false: the step has done enough. */
+static inline bool
+engine_spend(struct engine *e)
+{
+	if (e->budget == 0)
+		return false;
+	e->budget--;
+	return true;
+}
+/* 64 random bits from the secret seed; `what` and `n` choose which. */
+uint64_t
+engine_random(const struct engine *e, uint64_t what, uint64_t n);
+
+#endif

@@ -1,0 +1,525 @@
+/*
+ * A job and its states.
+ *
+ *                 arm            expire            start
+ *        I ------------------> A -------> Q -----------------> R
+ *        ^ \______ now ________________/  ^ \                 /|\
+ *        |                     ^          |  \_ not started _/ | |
+ *        |<------ cancel ------+----------+                    | |
+ *        |<------ end ------------------------------------------ |
+ *        |                                                       |
+ *        |      A <--- end --- RA <--- arm ---- R, RQ            |
+ *        |      Q <--- end --- RQ <--- now ---- R, RA            |
+ *        |      A, Q <--- retry --- R                            |
+ *        |                                                       |
+ *        +<---- end ---- RX <--- cancel wait, disable --- R, RA, RQ
+ *        X <---- end ---- RX;  X <--- disable --- I, A, Q;  I <--- enable --- X
+ *
+ * Every operation on a job is a row of the table below, every state a column:
+ * the reply word and where it may lead. An update first becomes one of three
+ * rows, by its mode and what is pending:
+ *
+ *   mode      nothing pending   on the timer              ready
+ *   set       arm or now        arm or now;               arm or now
+ *                               inside the slack: stay
+ *   keep      arm or now        stay (a waiting retry:    stay
+ *                               as earlier)
+ *   earlier   arm or now        earlier: arm or now;      stay
+ *                               else stay
+ *   later     arm or now        later: arm or now;        d > 0: arm; else stay
+ *                               else stay
+ *   any mode with if_pending and nothing pending: stay
+ */
+#include "engine/internal.h"
+
+#include <errno.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/siphash.h"
+
+/* ---- the table ---- */
+
+struct cell {
+	uint8_t word; /* enum status */
+	uint8_t next; /* bits of enum jstate; 0: this can't happen */
+};
+
+#define B(state) (1u << JS_##state)
+#define C(word, next) \
+	{ \
+		ST_##word, next \
+	}
+#define NO \
+	{ \
+		0, 0 \
+	}
+
+/* clang-format off */
+static const struct cell job_table[N_JOB_OPS][N_JSTATES] = {
+[OP_ARM] = {
+	[JS_I]  = C(CREATED, B(A)),
+	[JS_A]  = C(UPDATED_TIMER, B(A)),
+	[JS_Q]  = C(UPDATED_READY, B(A)),
+	[JS_R]  = C(REQUEUED_RUNNING, B(RA)),
+	[JS_RA] = C(UPDATED_TIMER, B(RA)),
+	[JS_RQ] = C(UPDATED_READY, B(RA)),
+	[JS_X]  = C(REFUSED_DISABLED, B(X)),
+	[JS_RX] = C(REFUSED_DISABLED, B(RX)),
+},
+[OP_NOW] = {
+	[JS_I]  = C(CREATED, B(Q)),
+	[JS_A]  = C(UPDATED_TIMER, B(Q)),
+	[JS_Q]  = C(UPDATED_READY, B(Q)),
+	[JS_R]  = C(REQUEUED_RUNNING, B(RQ)),
+	[JS_RA] = C(UPDATED_TIMER, B(RQ)),
+	[JS_RQ] = C(UPDATED_READY, B(RQ)),
+	[JS_X]  = C(REFUSED_DISABLED, B(X)),
+	[JS_RX] = C(REFUSED_DISABLED, B(RX)),
+},
+[OP_STAY] = {
+	[JS_I]  = C(IDLE, B(I)),
+	[JS_A]  = C(UNCHANGED, B(A)),
+	[JS_Q]  = C(UNCHANGED, B(Q)),
+	[JS_R]  = C(NOT_PENDING_RUNNING, B(R)),
+	[JS_RA] = C(UNCHANGED, B(RA)),
+	[JS_RQ] = C(UNCHANGED, B(RQ)),
+	[JS_X]  = C(REFUSED_DISABLED, B(X)),
+	[JS_RX] = C(REFUSED_DISABLED, B(RX)),
+},
+[OP_CANCEL] = {
+	[JS_I]  = C(IDLE, B(I)),
+	[JS_A]  = C(CANCELLED, B(I)),
+	[JS_Q]  = C(CANCELLED, B(I)),
+	[JS_R]  = C(NOT_PENDING_RUNNING, B(R)),
+	[JS_RA] = C(CANCELLED_RUNNING, B(R)),
+	[JS_RQ] = C(CANCELLED_RUNNING, B(R)),
+	[JS_X]  = C(IDLE, B(X)),
+	[JS_RX] = C(NOT_PENDING_RUNNING, B(RX)),
+},
+[OP_CANCEL_WAIT] = {
+	[JS_I]  = C(IDLE, B(I)),
+	[JS_A]  = C(CANCELLED, B(I)),
+	[JS_Q]  = C(CANCELLED, B(I)),
+	[JS_R]  = C(NOT_PENDING_RUNNING, B(RX)),
+	[JS_RA] = C(CANCELLED_RUNNING, B(RX)),
+	[JS_RQ] = C(CANCELLED_RUNNING, B(RX)),
+	[JS_X]  = C(IDLE, B(X)),
+	[JS_RX] = C(NOT_PENDING_RUNNING, B(RX)),
+},
+[OP_DISABLE] = {
+	[JS_I]  = C(IDLE, B(X)),
+	[JS_A]  = C(CANCELLED, B(X)),
+	[JS_Q]  = C(CANCELLED, B(X)),
+	[JS_R]  = C(NOT_PENDING_RUNNING, B(RX)),
+	[JS_RA] = C(CANCELLED_RUNNING, B(RX)),
+	[JS_RQ] = C(CANCELLED_RUNNING, B(RX)),
+	[JS_X]  = C(IDLE, B(X)),
+	[JS_RX] = C(NOT_PENDING_RUNNING, B(RX)),
+},
+[OP_ENABLE] = {
+	[JS_I]  = C(INVALID, B(I)),
+	[JS_A]  = C(INVALID, B(A)),
+	[JS_Q]  = C(INVALID, B(Q)),
+	[JS_R]  = C(INVALID, B(R)),
+	[JS_RA] = C(INVALID, B(RA)),
+	[JS_RQ] = C(INVALID, B(RQ)),
+	[JS_X]  = C(OK, B(X) | B(I)),
+	[JS_RX] = C(OK, B(RX) | B(R)),
+},
+[OP_FLUSH] = {
+	[JS_I]  = C(IDLE, B(I)),
+	[JS_A]  = C(OK, B(A)),
+	[JS_Q]  = C(OK, B(Q)),
+	[JS_R]  = C(OK, B(R)),
+	[JS_RA] = C(OK, B(RA)),
+	[JS_RQ] = C(OK, B(RQ)),
+	[JS_X]  = C(IDLE, B(X)),
+	[JS_RX] = C(OK, B(RX)),
+},
+[OP_FLUSH_NOW] = {
+	[JS_I]  = C(IDLE, B(I)),
+	[JS_A]  = C(OK, B(Q)),
+	[JS_Q]  = C(OK, B(Q)),
+	[JS_R]  = C(OK, B(R)),
+	[JS_RA] = C(OK, B(RQ)),
+	[JS_RQ] = C(OK, B(RQ)),
+	[JS_X]  = C(IDLE, B(X)),
+	[JS_RX] = C(OK, B(RX)),
+},
+[OP_KICK] = {
+	[JS_I]  = C(IDLE, B(I)), /* a dead one: OP_NOW */
+	[JS_A]  = C(UPDATED_TIMER, B(Q)),
+	[JS_Q]  = C(UNCHANGED, B(Q)),
+	[JS_R]  = C(NOT_PENDING_RUNNING, B(R)),
+	[JS_RA] = C(UPDATED_TIMER, B(RQ)),
+	[JS_RQ] = C(UNCHANGED, B(RQ)),
+	[JS_X]  = C(REFUSED_DISABLED, B(X)),
+	[JS_RX] = C(REFUSED_DISABLED, B(RX)),
+},
+[OP_DELETE] = {
+	[JS_I]  = C(OK, B(I)),
+	[JS_A]  = C(CANCELLED, B(I)),
+	[JS_Q]  = C(CANCELLED, B(I)),
+	[JS_R]  = C(NOT_PENDING_RUNNING, B(R)),
+	[JS_RA] = C(CANCELLED_RUNNING, B(R)),
+	[JS_RQ] = C(CANCELLED_RUNNING, B(R)),
+	[JS_X]  = C(OK, B(X)),
+	[JS_RX] = C(NOT_PENDING_RUNNING, B(RX)),
+},
+[OP_EXPIRE] = {
+	[JS_A]  = C(OK, B(Q)),
+	[JS_RA] = C(OK, B(RQ)),
+},
+[OP_START] = {
+	[JS_Q]  = C(OK, B(R)),
+},
+[OP_NOT_STARTED] = {
+	[JS_R]  = C(OK, B(Q)),
+	[JS_RA] = C(OK, B(A)),
+	[JS_RQ] = C(OK, B(Q)),
+},
+[OP_END] = {
+	[JS_R]  = C(OK, B(I)),
+	[JS_RA] = C(OK, B(A)),
+	[JS_RQ] = C(OK, B(Q)),
+	[JS_RX] = C(OK, B(I) | B(X)),
+},
+[OP_RETRY] = {
+	[JS_R]  = C(OK, B(A) | B(Q)),
+},
+[OP_REOPEN] = {
+	[JS_RX] = C(OK, B(R)),
+},
+[OP_RESTORE] = {
+	[JS_I]  = C(OK, B(I) | B(A) | B(Q) | B(R) | B(RA) | B(RQ) | B(X) | B(RX)),
+},
+};
+/* clang-format on */
+
+static const struct {
+	const char *name;
+	bool running;
+	enum pend pend;
+} jstates[N_JSTATES] = {
+#define X(state, name, running, pend) [state] = { name, running, pend },
+	JSTATE_TABLE(X)
+#undef X
+};
+
+bool
+jstate_running(enum jstate s)
+{
+	return jstates[s].running;
+}
+
+enum pend
+jstate_pend(enum jstate s)
+{
+	return jstates[s].pend;
+}
+
+const char *
+jstate_name(enum jstate s)
+{
+	return jstates[s].name;
+}
+
+enum status
+job_word(enum job_op op, enum jstate s)
+{
+	wq_assert(job_table[op][s].next != 0);
+	return job_table[op][s].word;
+}
+
+/* ---- change of state ---- */
+
+static struct timers *
+job_timers(struct engine *e, const struct job *j)
+{
+	switch ((enum timer_place)j->place) {
+	case ON_BOOT:
+		return &e->boot;
+	case ON_WALL:
+		return &e->wall;
+	case ON_EXPEDITED:
+		return &j->q->sweep.found;
+	}
+	wq_assert(!"a place of timers");
+	return NULL;
+}
+
+int
+job_arm_as(struct engine *e, struct job *j, bool absolute, int64_t due_ns, uint64_t seq)
+{
+	enum timer_place to = absolute ? ON_WALL : ON_BOOT;
+	bool move = timer_armed(&j->timer) && j->place != to;
+	uint8_t was = j->place;
+
+	if (move)
+		timer_del(job_timers(e, j), &j->timer);
+	j->place = (uint8_t)to;
+	if (timer_set(job_timers(e, j), &j->timer, due_ns, seq) < 0) {
+		j->place = was;
+		/* The heap it came from has room: it shrinks to half when a quarter is used. */
+		if (move && timer_set(job_timers(e, j), &j->timer, j->due_ns, j->seq) < 0)
+			wq_assert(!"a timer's place is lost");
+		return -ENOMEM;
+	}
+	j->seq = seq;
+	j->absolute = absolute;
+	j->due_ns = due_ns;
+	return 0;
+}
+
+int
+job_arm(struct engine *e, struct job *j, bool absolute, int64_t due_ns)
+{
+	return job_arm_as(e, j, absolute, due_ns, ++e->seq);
+}
+
+static void
+count_pending(struct engine *e, struct job *j, enum pend was, enum pend is)
+{
+	int armed = (is == PEND_TIMER) - (was == PEND_TIMER);
+	int ready = (is == PEND_READY) - (was == PEND_READY);
+
+	j->q->n_armed += (uint64_t)(int64_t)armed;
+	e->stats.armed += (uint64_t)(int64_t)armed;
+	j->q->n_ready += (uint64_t)(int64_t)ready;
+	e->stats.ready += (uint64_t)(int64_t)ready;
+}
+
+static void
+count_running(struct engine *e, struct job *j, bool was, bool is)
+{
+	j->q->n_running += (uint64_t)((int64_t)is - (int64_t)was);
+	e->stats.running += (uint64_t)((int64_t)is - (int64_t)was);
+}
+
+/* A ready job of a queue changes its place: only these put it somewhere else. */
+static bool
+requeues(enum job_op op)
+{
+	return op == OP_NOW || op == OP_NOT_STARTED;
+}
+
+static void
+ready_leave(struct engine *e, struct job *j, enum job_op op)
+{
+	queue_ready_take(e, j);
+	if (op != OP_START)
+		colour_leave(e, j->q, j->colour);
+	j->colour = NULL;
+}
+
+static void
+ready_enter(struct engine *e, struct job *j, enum job_op op)
+{
+	uint64_t seq = j->seq;
+
+	if (op != OP_NOT_STARTED) {
+		queue_ready_put(e, j);
+		if (op == OP_RESTORE)
+			j->seq = seq;
+		return;
+	}
+	j->colour = j->run->colour;
+	j->seq = j->run->seq;
+	queue_ready_back(e, j);
+}
+
+void
+job_enter(struct engine *e, struct job *j, enum job_op op, enum jstate next)
+{
+	enum pend was = job_pend(j), is = jstate_pend(next);
+	bool moves = was != is || (is == PEND_READY && requeues(op));
+
+	wq_assert(job_table[op][j->state].next & (1u << next));
+	if (was == PEND_TIMER && is != PEND_TIMER)
+		timer_del(job_timers(e, j), &j->timer);
+	if (was == PEND_READY && moves)
+		ready_leave(e, j, op);
+	count_pending(e, j, was, is);
+	count_running(e, j, job_running(j), jstate_running(next));
+	j->state = (uint8_t)next;
+	if (is == PEND_READY && moves)
+		ready_enter(e, j, op);
+	else if (j->aside && !job_running(j))
+		queue_ready_back(e, j);
+	wq_assert(timer_armed(&j->timer) == (is == PEND_TIMER));
+	queue_changed(e, j->q);
+}
+
+void
+job_apply(struct engine *e, struct job *j, enum job_op op)
+{
+	unsigned next = job_table[op][j->state].next;
+
+	wq_assert(next != 0 && (next & (next - 1)) == 0);
+	job_enter(e, j, op, (enum jstate)__builtin_ctz(next));
+}
+
+/* ---- the record ---- */
+
+struct job_search {
+	const struct queue *q;
+	struct str key;
+};
+
+static bool
+job_match(const struct map_node *node, const void *key)
+{
+	const struct job *j = container_of(node, const struct job, node);
+	const struct job_search *s = key;
+
+	return j->q == s->q && str_eq(job_key(j), s->key);
+}
+
+void
+job_map_init(struct map *m)
+{
+	map_init(m, job_match);
+}
+
+static uint64_t
+job_hash(const struct engine *e, const struct queue *q, struct str key)
+{
+	return siphash13(e->cfg.seed, key.p, key.n) ^ q->salt;
+}
+
+struct job *
+job_find(const struct engine *e, const struct queue *q, struct str key)
+{
+	struct job_search s = { q, key };
+	struct map_node *node = map_find(&e->jobs, job_hash(e, q, key), &s);
+
+	return node ? container_of(node, struct job, node) : NULL;
+}
+
+static int
+job_set_key(struct job *j, struct str key)
+{
+	if (key.n <= KEY_INLINE) {
+		memcpy(j->key.in, key.p, key.n);
+	} else {
+		j->key.out = x_strndup(key.p, key.n);
+		if (!j->key.out)
+			return -ENOMEM;
+	}
+	j->key_n = (uint8_t)key.n;
+	return 0;
+}
+
+int
+job_new(struct engine *e, struct queue *q, struct str key, struct job **out)
+{
+	struct job *j;
+
+	if (e->stats.jobs >= e->cfg.max_jobs || q->n_jobs >= q->s.max_jobs)
+		return ERR_LIMIT;
+	j = slab_take(&e->slab);
+	if (!j)
+		return -ENOMEM;
+	if (job_set_key(j, key) < 0) {
+		slab_give(&e->slab, j);
+		return -ENOMEM;
+	}
+	j->q = q;
+	if (map_add(&e->jobs, &j->node, job_hash(e, q, key)) < 0) {
+		job_free(e, j);
+		return -ENOMEM;
+	}
+	dirty_init(&j->dirty, DIRTY_JOB);
+	list_init(&j->ready);
+	list_init(&j->records);
+	list_append(&q->jobs, &j->of_queue);
+	j->level = LEVEL_MEMORY;
+	j->state = JS_I;
+	q->n_jobs++;
+	e->stats.jobs++;
+	*out = j;
+	return 0;
+}
+
+void
+job_settle(struct engine *e, struct job *j)
+{
+	if (j->state != JS_I || j->dead || j->pins || !list_empty(&j->records) || j->dirty.gone)
+		return;
+	wq_assert(!j->payload && !j->run);
+	map_del(&e->jobs, &j->node);
+	sweep_skip(j->q, j);
+	list_del(&j->of_queue);
+	j->q->n_jobs--;
+	e->stats.jobs--;
+	x_free(j->waits);
+	j->waits = NULL;
+	queue_pin(j->q);
+	dirty_gone(e, &j->dirty);
+}
+
+void
+job_free(struct engine *e, struct job *j)
+{
+	if (j->key_n > KEY_INLINE)
+		x_free(j->key.out);
+	slab_give(&e->slab, j);
+}
+
+void
+job_undead(struct engine *e, struct job *j)
+{
+	struct record *r = history_newest(j);
+
+	if (!j->dead)
+		return;
+	j->dead = false;
+	payload_free(e, j->payload);
+	j->payload = NULL;
+	j->stale = true;
+	/* Kept beyond its time because it told of the death. */
+	if (r && !list_linked(&r->of_queue))
+		history_drop(e, r);
+}
+
+void
+job_changed(struct engine *e, struct job *j)
+{
+	if (j->durable)
+		dirty_mark(e, &j->dirty);
+}
+
+void
+job_touch(struct engine *e, struct job *j, enum durability level)
+{
+	if (level == LEVEL_MEMORY && !j->durable) {
+		j->level = LEVEL_MEMORY;
+		return;
+	}
+	j->level = level == LEVEL_MEMORY ? LEVEL_ASYNC : (uint8_t)level;
+	j->durable = true;
+	dirty_mark(e, &j->dirty);
+	if (level == LEVEL_SYNC)
+		e->urgent = true;
+}
+
+enum job_state
+job_shown_pending(const struct job *j)
+{
+	switch (job_pend(j)) {
+	case PEND_TIMER:
+		return JOB_ARMED;
+	case PEND_READY:
+		return queue_holds(j->q) ? JOB_HELD : JOB_READY;
+	case PEND_NONE:
+		break;
+	}
+	return JOB_IDLE;
+}
+
+enum job_state
+job_shown(const struct job *j)
+{
+	return job_running(j) ? JOB_RUNNING : job_shown_pending(j);
+}

@@ -1,0 +1,221 @@
+/*
+ * Looking: jobs, lists, history, queues, counters. Nothing changes.
+ */
+#include "engine/internal.h"
+
+/* ---- jobs ---- */
+
+static void
+view_generation(const struct job *j, struct job_view *v)
+{
+	v->generation = j->generation;
+	v->attempt = j->attempt;
+	if (job_running(j) || job_pend(j) == PEND_NONE)
+		return;
+	v->generation = job_coming(j);
+	v->attempt = j->retry ? j->attempt + 1 : 1;
+}
+
+static void
+job_look(const struct job *j, struct moment now, struct job_view *v)
+{
+	const struct record *last = history_newest(j);
+	const struct run *run = j->run;
+	bool pending = job_pend(j) != PEND_NONE;
+
+	*v = (struct job_view){
+		.queue = j->q->name,
+		.key = job_key(j),
+		.state = job_shown(j),
+		.pending = pending,
+		.pending_state = job_shown_pending(j),
+		.has_deadline = pending,
+		.deadline_wall_ns = pending ? job_due_wall(now, j) : 0,
+		.coalesced = pending || !run ? j->coalesced : run->coalesced,
+		.disable_depth = j->disable_depth,
+		.level = (enum durability)j->level,
+		.payload_bytes = payload_bytes(pending || !run ? j->payload : run->payload),
+		.last = last ? &last->r : NULL,
+		.dead = j->dead,
+	};
+	view_generation(j, v);
+}
+
+static enum status
+look_job(const struct engine *e, const struct job_name *name, struct job **out)
+{
+	struct queue *q = queue_find(e, name->queue);
+
+	*out = q && key_valid(name->key) ? job_find(e, q, name->key) : NULL;
+	return *out ? ST_OK : ST_NOT_FOUND;
+}
+
+enum status
+engine_get(const struct engine *e, struct moment now, const struct job_name *name,
+	struct job_view *out)
+{
+	struct job *j;
+	enum status st = look_job(e, name, &j);
+
+	if (st == ST_OK)
+		job_look(j, now, out);
+	return st;
+}
+
+/* ---- lists ---- */
+
+#define LIST_LOOKS 4096u /* records looked at for one page */
+
+static bool
+list_matches(const struct list_filter *f, const struct queue *q, const struct job *j,
+	const struct job_view *v)
+{
+	struct str key = v->key;
+
+	if (q && j->q != q)
+		return false;
+	if (key.n < f->prefix.n || (f->prefix.n && memcmp(key.p, f->prefix.p, f->prefix.n) != 0))
+		return false;
+	if (f->has_state && v->state != f->state)
+		return false;
+	if (f->due_from_ns == 0 && f->due_to_ns == INT64_MAX)
+		return true;
+	return v->has_deadline && v->deadline_wall_ns >= f->due_from_ns &&
+		v->deadline_wall_ns <= f->due_to_ns;
+}
+
+enum status
+engine_list(const struct engine *e, struct moment now, const struct list_filter *f,
+	uint64_t *cursor, size_t limit, bool (*each)(void *arg, const struct job_view *), void *arg)
+{
+	const struct queue *q = NULL;
+	uint64_t at = *cursor, stop;
+	struct job_view v;
+
+	if (f->queue.n > 0) {
+		q = queue_find(e, f->queue);
+		if (!q)
+			return ST_NOT_FOUND;
+	}
+	stop = e->slab.top - (at < e->slab.top ? at : e->slab.top) > LIST_LOOKS ? at + LIST_LOOKS
+										: e->slab.top;
+	for (bool more = true; at < stop && limit > 0 && more; at++) {
+		const struct job *j = slab_at(&e->slab, (uint32_t)at);
+
+		if (!j || j->dirty.gone)
+			continue;
+		job_look(j, now, &v);
+		if (!list_matches(f, q, j, &v))
+			continue;
+		more = each(arg, &v);
+		limit--;
+	}
+	*cursor = at < e->slab.top ? at : 0;
+	return ST_OK;
+}
+
+/* ---- history ---- */
+
+static void
+history_of_job(const struct job *j, size_t skip, size_t limit,
+	bool (*each)(void *arg, const struct run_record *), void *arg)
+{
+	list_each(r, &j->records, struct record, of_job) {
+		if (skip > 0) {
+			skip--;
+			continue;
+		}
+		if (limit-- == 0 || !each(arg, &r->r))
+			return;
+	}
+}
+
+static void
+history_of_queue(const struct queue *q, size_t skip, size_t limit,
+	bool (*each)(void *arg, const struct run_record *), void *arg)
+{
+	for (const struct list *l = q->records.prev; l != &q->records; l = l->prev) {
+		if (skip > 0) {
+			skip--;
+			continue;
+		}
+		if (limit-- == 0 || !each(arg, &list_entry(l, const struct record, of_queue)->r))
+			return;
+	}
+}
+
+enum status
+engine_history(const struct engine *e, const struct job_name *name, size_t skip, size_t limit,
+	bool (*each)(void *arg, const struct run_record *), void *arg)
+{
+	struct queue *q = queue_find(e, name->queue);
+	struct job *j;
+
+	if (!q)
+		return ST_NOT_FOUND;
+	if (name->key.n == 0) {
+		history_of_queue(q, skip, limit, each, arg);
+		return ST_OK;
+	}
+	if (look_job(e, name, &j) != ST_OK)
+		return ST_NOT_FOUND;
+	history_of_job(j, skip, limit, each, arg);
+	return ST_OK;
+}
+
+/* ---- queues and counters ---- */
+
+static void
+queue_look(const struct queue *q, struct queue_view *v)
+{
+	bool holds = queue_holds(q);
+
+	*v = (struct queue_view){
+		.name = q->name,
+		.settings = &q->s,
+		.jobs = q->n_jobs,
+		.armed = q->n_armed,
+		.ready = holds ? 0 : q->n_ready,
+		.held = holds ? q->n_ready : 0,
+		.running = q->n_running,
+		.paused = q->paused,
+		.draining = q->draining,
+	};
+}
+
+enum status
+engine_queue_get(const struct engine *e, struct str queue, struct queue_view *out)
+{
+	const struct queue *q = queue_find(e, queue);
+
+	if (!q)
+		return ST_NOT_FOUND;
+	queue_look(q, out);
+	return ST_OK;
+}
+
+void
+engine_queue_each(
+	const struct engine *e, bool (*each)(void *arg, const struct queue_view *), void *arg)
+{
+	struct queue_view v;
+
+	list_each(q, &e->queues, struct queue, of_engine) {
+		queue_look(q, &v);
+		if (!each(arg, &v))
+			return;
+	}
+}
+
+void
+engine_stats_get(const struct engine *e, struct engine_stats *out)
+{
+	*out = e->stats;
+	out->answers = map_count(&e->answers);
+}
+
+const struct hist *
+engine_lateness(const struct engine *e)
+{
+	return &e->lateness;
+}

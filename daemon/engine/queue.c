@@ -1,0 +1,361 @@
+/*
+ * Queues: settings, the FIFO of ready jobs, colours for flushes, pause.
+ *
+ * A ready job is on `ready`, or on `parked` (it became ready during a drain that
+ * does not wait for it), or `aside`: its turn came while its own run was still
+ * going, so it waits for that alone and then goes to the front, where it was.
+ */
+#include <errno.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/siphash.h"
+#include "engine/internal.h"
+
+/* ---- finding, making, ending ---- */
+
+static bool
+queue_match(const struct map_node *node, const void *key)
+{
+	return str_eq(container_of(node, const struct queue, node)->name, *(const struct str *)key);
+}
+
+void
+queue_map_init(struct map *m)
+{
+	map_init(m, queue_match);
+}
+
+static uint64_t
+queue_hash(const struct engine *e, struct str name)
+{
+	return siphash13(e->cfg.seed, name.p, name.n);
+}
+
+struct queue *
+queue_find(const struct engine *e, struct str name)
+{
+	struct map_node *node;
+
+	if (name.n == 0)
+		return e->fallback;
+	node = map_find(&e->queue_names, queue_hash(e, name), &name);
+	return node ? container_of(node, struct queue, node) : NULL;
+}
+
+static struct colour *
+colour_new(struct queue *q)
+{
+	struct colour *c = x_zalloc(sizeof *c);
+
+	if (c)
+		list_append(&q->colours, &c->link);
+	return c;
+}
+
+static void
+colour_free(struct colour *c)
+{
+	list_del(&c->link);
+	x_free(c);
+}
+
+static void
+queue_init_lists(struct queue *q)
+{
+	list_init(&q->of_engine);
+	list_init(&q->jobs);
+	list_init(&q->ready);
+	list_init(&q->parked);
+	list_init(&q->turn);
+	list_init(&q->colours);
+	list_init(&q->records);
+	list_init(&q->sweep.link);
+	timers_init(&q->sweep.found);
+	dirty_init(&q->dirty, DIRTY_QUEUE);
+}
+
+int
+queue_new(struct engine *e, struct str name, const struct queue_settings *s, struct queue **out)
+{
+	struct queue *q;
+
+	if (e->stats.queues >= e->cfg.max_queues)
+		return ERR_LIMIT;
+	q = x_zalloc(sizeof *q);
+	if (!q)
+		return -ENOMEM;
+	q->magic = QUEUE_MAGIC;
+	q->s = *s;
+	q->park_epoch = 1;
+	q->salt = engine_random(e, 'q', ++e->made);
+	q->name = (struct str){ x_strndup(name.p, name.n), name.n };
+	queue_init_lists(q);
+	if (!q->name.p || !colour_new(q) ||
+		map_add(&e->queue_names, &q->node, queue_hash(e, name)) < 0) {
+		queue_free(e, q);
+		return -ENOMEM;
+	}
+	list_append(&e->queues, &q->of_engine);
+	e->stats.queues++;
+	*out = q;
+	return 0;
+}
+
+void
+queue_remove(struct engine *e, struct queue *q)
+{
+	wq_assert(q->n_jobs == 0 && list_empty(&q->records));
+	map_del(&e->queue_names, &q->node);
+	list_del(&q->of_engine);
+	list_del(&q->turn);
+	list_del(&q->sweep.link);
+	timer_del(&e->backoffs, &q->backoff);
+	timer_del(&e->retires, &q->retire);
+	e->stats.queues--;
+	dirty_gone(e, &q->dirty);
+}
+
+void
+queue_free(struct engine *e, struct queue *q)
+{
+	(void)e;
+	while (!list_empty(&q->colours))
+		colour_free(list_first(&q->colours, struct colour, link));
+	timers_done(&q->sweep.found);
+	x_free((char *)(uintptr_t)q->name.p);
+	MAGIC_DONE(q);
+	x_free(q);
+}
+
+/* ---- ready jobs ---- */
+
+uint32_t
+queue_slots(const struct queue *q)
+{
+	return q->s.ordered && q->s.max_active > 1 ? 1 : q->s.max_active;
+}
+
+bool
+queue_holds(const struct queue *q)
+{
+	return q->paused || q->draining || q->n_running >= queue_slots(q);
+}
+
+static bool
+queue_may_start(const struct queue *q)
+{
+	return !list_empty(&q->ready) && !q->paused && !timer_armed(&q->backoff) &&
+		q->n_running < queue_slots(q);
+}
+
+void
+queue_changed(struct engine *e, struct queue *q)
+{
+	if (!queue_may_start(q))
+		list_del(&q->turn);
+	else if (!list_linked(&q->turn))
+		list_append(&e->turn[q->s.priority], &q->turn);
+	if (q->draining)
+		drain_check(e, q);
+}
+
+static struct colour *
+queue_colour(const struct queue *q)
+{
+	return list_entry(q->colours.prev, struct colour, link);
+}
+
+void
+queue_ready_put(struct engine *e, struct job *j)
+{
+	struct queue *q = j->q;
+
+	j->seq = ++e->seq;
+	j->colour = queue_colour(q);
+	j->colour->n++;
+	if (q->draining && !j->chained) {
+		j->parked = q->park_epoch;
+		q->n_parked++;
+		list_append(&q->parked, &j->ready);
+	} else {
+		list_append(&q->ready, &j->ready);
+	}
+}
+
+void
+queue_ready_back(struct engine *e, struct job *j)
+{
+	(void)e;
+	j->aside = false;
+	list_prepend(&j->q->ready, &j->ready);
+}
+
+void
+queue_ready_take(struct engine *e, struct job *j)
+{
+	(void)e;
+	list_del(&j->ready);
+	if (j->parked == j->q->park_epoch)
+		j->q->n_parked--;
+	j->parked = 0;
+	j->aside = false;
+}
+
+void
+colour_leave(struct engine *e, struct queue *q, struct colour *c)
+{
+	wq_assert(c->n > 0);
+	c->n--;
+	for (;;) {
+		struct colour *oldest = list_first(&q->colours, struct colour, link);
+
+		if (oldest->n > 0 || oldest == queue_colour(q))
+			return;
+		group_wake(e, &oldest->waiters, ST_OK, NULL);
+		colour_free(oldest);
+	}
+}
+
+/* ---- requests ---- */
+
+static int
+settings_from_texts(struct queue_settings *s, const struct op_queue_set *op, const char **why)
+{
+	for (size_t i = 0; i < op->n_settings; i++) {
+		int err = queue_settings_set(s, op->settings[i].name, op->settings[i].value);
+
+		if (err < 0) {
+			*why = err == ERR_UNKNOWN_NAME    ? "no such setting"
+				: err == ERR_OUT_OF_RANGE ? "a setting is out of its range"
+							  : "a setting has a bad value";
+			return err;
+		}
+	}
+	return queue_settings_check(s, why);
+}
+
+static void
+queue_saved(struct engine *e, struct queue *q)
+{
+	dirty_mark(e, &q->dirty);
+	e->urgent = true;
+}
+
+void
+queue_apply(struct engine *e, struct queue *q, const struct queue_settings *s)
+{
+	q->s = *s;
+	list_del(&q->turn);
+	queue_saved(e, q);
+	history_schedule(e, q);
+	queue_changed(e, q);
+}
+
+void
+queue_create_event(struct engine *e, const struct engine_event *ev)
+{
+	const struct op_queue_set *op = ev->queue_set;
+	struct queue_settings s;
+	const char *why = NULL;
+	struct ask a = { .e = e, .ticket = ev->ticket, .r.queue = op->queue };
+	int err;
+
+	if (!queue_name_valid(op->queue)) {
+		ask_fail(&a, ST_INVALID, "bad queue name");
+		return;
+	}
+	if (queue_find(e, op->queue)) {
+		ask_fail(&a, ST_EXISTS, "a queue of that name exists");
+		return;
+	}
+	queue_settings_default(&s);
+	if (settings_from_texts(&s, op, &why) < 0) {
+		ask_fail(&a, ST_INVALID, why);
+		return;
+	}
+	err = queue_new(e, op->queue, &s, &a.q);
+	if (err < 0) {
+		ask_fail_err(&a, err);
+		return;
+	}
+	queue_saved(e, a.q);
+	a.level = LEVEL_SYNC;
+	ask_done(&a, ST_OK);
+}
+
+void
+queue_set_event(struct engine *e, const struct engine_event *ev)
+{
+	const struct op_queue_set *op = ev->queue_set;
+	struct queue_settings s;
+	const char *why = NULL;
+	struct ask a;
+
+	if (!ask_open_queue(&a, e, ev, op->queue))
+		return;
+	s = a.q->s;
+	if (settings_from_texts(&s, op, &why) < 0) {
+		ask_fail(&a, ST_INVALID, why);
+		return;
+	}
+	queue_apply(e, a.q, &s);
+	ask_done(&a, ST_OK);
+}
+
+void
+queue_pause_event(struct engine *e, const struct engine_event *ev)
+{
+	bool pause = ev->kind == EV_PAUSE;
+	struct ask a;
+
+	if (!ask_open_queue(&a, e, ev, ev->queue->queue))
+		return;
+	if (a.q->paused != pause) {
+		a.q->paused = pause;
+		queue_saved(e, a.q);
+		queue_changed(e, a.q);
+	}
+	ask_done(&a, ST_OK);
+}
+
+/* The newest colour that must be empty, closed to newcomers; NULL when all are empty. */
+static int
+queue_close_colour(struct queue *q, struct colour **out)
+{
+	struct colour *c = queue_colour(q);
+
+	if (c->n == 0) {
+		*out = c->link.prev == &q->colours ? NULL
+						   : list_entry(c->link.prev, struct colour, link);
+		return 0;
+	}
+	if (!colour_new(q))
+		return -ENOMEM;
+	*out = c;
+	return 0;
+}
+
+void
+queue_flush_event(struct engine *e, const struct engine_event *ev)
+{
+	const struct op_flush_queue *op = ev->flush_queue;
+	struct colour *c = NULL;
+	struct ask a;
+	int err;
+
+	if (!ask_open_queue(&a, e, ev, op->queue) || ask_bad_timeout(&a, op->timeout_ns))
+		return;
+	a.level = LEVEL_ASYNC;
+	if (a.from && a.from->job->q == a.q) {
+		ask_fail(&a, ST_INVALID, "a run can't wait for its own queue");
+		return;
+	}
+	err = queue_close_colour(a.q, &c);
+	if (err == 0 && c)
+		err = wait_join(&a, W_FLUSH_QUEUE, &c->waiters, a.q, NULL, op->timeout_ns);
+	if (err < 0)
+		ask_fail_err(&a, err);
+	else if (!c)
+		ask_done(&a, ST_OK);
+}

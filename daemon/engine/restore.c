@@ -1,0 +1,320 @@
+/*
+ * Recovery: the stored state becomes the engine's, before its first step.
+ *
+ * Things come one by one; engine_recovered() then does what needs all of them:
+ * it ends the runs that were going on as interrupted, puts the ready jobs in
+ * their order, and applies the misfire policies to what fell due meanwhile.
+ */
+#include <errno.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "engine/internal.h"
+
+/* ---- queues ---- */
+
+int
+engine_restore_queue(struct engine *e, struct str name, const struct queue_settings *s, bool paused)
+{
+	struct queue *q;
+	int err;
+
+	if (!queue_name_valid(name))
+		return ERR_DAMAGED;
+	q = queue_find(e, name);
+	if (!q) {
+		err = queue_new(e, name, s, &q);
+		if (err < 0)
+			return err;
+	}
+	q->s = *s;
+	q->paused = paused;
+	q->dirty.stored = true;
+	return 0;
+}
+
+/* ---- jobs ---- */
+
+static int
+restore_payload(struct engine *e, const struct str *parts, size_t n, struct payload **out)
+{
+	struct payload *p = NULL, *one = NULL;
+	int err;
+
+	for (size_t i = 0; i < n; i++) {
+		err = payload_new(e, parts[i], &one);
+		if (err == 0 && p && payload_grow(&p) < 0) {
+			payload_free(e, one);
+			err = -ENOMEM;
+		}
+		if (err < 0) {
+			payload_free(e, p);
+			return err;
+		}
+		if (p)
+			payload_move(p, one);
+		else
+			p = one;
+	}
+	*out = p;
+	return 0;
+}
+
+static void
+restore_fields(struct job *j, struct moment now, const struct job_saved *s, bool same_boot)
+{
+	j->level = (uint8_t)s->level;
+	j->durable = true;
+	j->dirty.stored = true;
+	j->seq = s->seq;
+	j->generation = s->generation;
+	j->retry = s->retry;
+	j->attempt = s->retry && s->attempt > 0 ? s->attempt - 1 : s->attempt;
+	j->interrupts = s->interrupts;
+	j->disable_depth = s->disable_depth;
+	j->dead = s->dead;
+	j->coalesced = s->coalesced;
+	j->absolute = s->absolute;
+	j->due_ns = s->absolute ? s->due_wall_ns
+		: same_boot     ? s->due_boot_ns
+				: moment_boot(now, s->due_wall_ns);
+	j->delay_ns = s->delay_ns;
+	j->created_ns = moment_boot(now, s->created_wall_ns);
+	j->slack_ns = s->slack_ns;
+	j->max_wait_ns = s->max_wait_ns;
+}
+
+/* What was running: ended by engine_recovered. */
+static int
+restore_running(struct engine *e, struct job *j, const struct job_saved *s)
+{
+	bool alone = s->pending == JOB_IDLE;
+	struct run *run = job_run_new(e, j);
+	int err;
+
+	if (!run)
+		return -ENOMEM;
+	err = alone ? restore_payload(e, s->parts, s->n_parts, &run->payload)
+		    : restore_payload(e, s->run_parts, s->n_run_parts, &run->payload);
+	if (err < 0) {
+		job_run_free(e, run);
+		return err;
+	}
+	run->started = true;
+	run->created_ns = j->created_ns;
+	run->due_wall_ns = s->run_due_wall_ns;
+	run->started_wall_ns = s->run_started_wall_ns;
+	run->coalesced = s->run_coalesced;
+	j->run = run;
+	return 0;
+}
+
+static int
+restore_pending(struct engine *e, struct job *j, const struct job_saved *s)
+{
+	int err = 0;
+
+	if (s->pending != JOB_IDLE || s->dead)
+		err = restore_payload(e, s->parts, s->n_parts, &j->payload);
+	if (err < 0)
+		return err;
+	if (s->pending == JOB_ARMED)
+		return job_arm_as(e, j, j->absolute, j->due_ns, s->seq);
+	/* Its place among the others is known when all are here. */
+	if (s->pending == JOB_READY && !s->running)
+		return timer_set(&e->restored, &j->timer, 0, s->seq);
+	return 0;
+}
+
+static enum jstate
+restored_state(const struct job_saved *s)
+{
+	if (s->disable_depth > 0)
+		return s->running ? JS_RX : JS_X;
+	if (s->pending == JOB_ARMED)
+		return s->running ? JS_RA : JS_A;
+	if (s->pending == JOB_READY && s->running)
+		return JS_RQ;
+	return s->running ? JS_R : JS_I;
+}
+
+static bool
+saved_valid(const struct job_saved *s)
+{
+	bool pending = s->pending != JOB_IDLE;
+
+	if (s->pending != JOB_IDLE && s->pending != JOB_ARMED && s->pending != JOB_READY)
+		return false;
+	if (pending && (s->disable_depth > 0 || s->dead))
+		return false;
+	return key_valid(s->key) && !(s->dead && s->running);
+}
+
+static int
+restore_job(struct engine *e, struct job *j, const struct job_saved *s)
+{
+	int err = restore_pending(e, j, s);
+
+	if (err == 0 && s->running)
+		err = restore_running(e, j, s);
+	if (err == 0) {
+		job_enter(e, j, OP_RESTORE, restored_state(s));
+		return 0;
+	}
+	if (s->pending == JOB_ARMED)
+		timer_del(j->absolute ? &e->wall : &e->boot, &j->timer);
+	else
+		timer_del(&e->restored, &j->timer);
+	payload_free(e, j->payload);
+	j->payload = NULL;
+	j->dead = false;
+	j->dirty.stored = false;
+	job_settle(e, j);
+	return err;
+}
+
+int
+engine_restore_job(struct engine *e, struct moment now, const struct job_saved *s, bool same_boot)
+{
+	struct queue *q = queue_find(e, s->queue);
+	struct job *j;
+	int err;
+
+	e->now = now;
+	if (!q || !saved_valid(s) || job_find(e, q, s->key))
+		return ERR_DAMAGED;
+	err = job_new(e, q, s->key, &j);
+	if (err < 0)
+		return err;
+	restore_fields(j, now, s, same_boot);
+	if (e->seq < s->seq)
+		e->seq = s->seq;
+	return restore_job(e, j, s);
+}
+
+/* ---- finished runs ---- */
+
+static int
+restore_record(struct engine *e, const struct run_record *from, struct record **out)
+{
+	struct record *r;
+	char *copy = NULL;
+
+	if (record_new(e, &r) < 0)
+		return -ENOMEM;
+	if (from->output.n > 0) {
+		copy = x_strndup(from->output.p, from->output.n);
+		if (!copy) {
+			record_unref(e, r);
+			return -ENOMEM;
+		}
+		e->stats.bytes += from->output.n;
+	}
+	r->r = *from;
+	r->r.output = (struct str){ copy, from->output.n };
+	*out = r;
+	return 0;
+}
+
+int
+engine_restore_run(struct engine *e, uint64_t run_seq, const struct run_record *from)
+{
+	struct queue *q = queue_find(e, from->queue);
+	struct job *j = q && key_valid(from->key) ? job_find(e, q, from->key) : NULL;
+	struct record *r;
+
+	if (!j)
+		return ERR_DAMAGED;
+	if (restore_record(e, from, &r) < 0)
+		return -ENOMEM;
+	r->r.queue = q->name;
+	r->r.key = job_key(j);
+	r->seq = run_seq;
+	r->dirty.stored = true;
+	if (e->run_seq < run_seq)
+		e->run_seq = run_seq;
+	history_link(e, j, r);
+	record_unref(e, r);
+	return 0;
+}
+
+/* ---- all of it ---- */
+
+static void
+recover_records(struct engine *e)
+{
+	list_each(q, &e->queues, struct queue, of_engine) {
+		list_each(r, &q->records, struct record, of_queue)
+			r->ended_ns = moment_boot(e->now, r->r.ended_wall_ns);
+		history_schedule(e, q);
+	}
+}
+
+static void
+recover_run(struct engine *e, struct job *j)
+{
+	const struct run_end end = { .outcome = RUN_INTERRUPTED, .exit_code = -1 };
+
+	job_run_end(e, j->run, &end);
+}
+
+static void
+recover_ready(struct engine *e)
+{
+	struct timer *t;
+
+	while ((t = timers_first(&e->restored)) != NULL) {
+		struct job *j = container_of(t, struct job, timer);
+
+		timer_del(&e->restored, t);
+		job_enter(e, j, OP_RESTORE, JS_Q);
+	}
+	timers_done(&e->restored);
+}
+
+/* A retry is no deadline that anybody set: it runs, whatever the policy. */
+static void
+recover_overdue(struct engine *e, struct job *j)
+{
+	int64_t delay_ns = sat_add(j->delay_ns, j->slack_ns);
+
+	if (j->state != JS_A || j->retry || job_due_boot(e->now, j) > e->now.boot_ns)
+		return;
+	switch (j->q->s.misfire) {
+	case MISFIRE_RUN:
+		return;
+	case MISFIRE_SKIP:
+		e->stats.misfires_skipped++;
+		job_drop_pending(e, j, OP_CANCEL, JS_I);
+		break;
+	case MISFIRE_REARM:
+		if (j->delay_ns < 0 || job_arm(e, j, false, sat_add(e->now.boot_ns, delay_ns)) < 0)
+			return;
+		e->stats.misfires_rearmed++;
+		break;
+	}
+	job_changed(e, j);
+}
+
+void
+engine_recovered(struct engine *e, struct moment now)
+{
+	e->now = now;
+	recover_records(e);
+	answers_recovered(e);
+	for (uint32_t i = 0; i < e->slab.top; i++) {
+		struct job *j = slab_at(&e->slab, i);
+
+		if (j && j->run)
+			recover_run(e, j);
+	}
+	recover_ready(e);
+	for (uint32_t i = 0; i < e->slab.top; i++) {
+		struct job *j = slab_at(&e->slab, i);
+
+		if (!j || j->dirty.gone)
+			continue;
+		recover_overdue(e, j);
+		job_settle(e, j);
+	}
+}

@@ -1,0 +1,218 @@
+/*
+ * What must always hold, checked over everything.
+ */
+#include "engine/internal.h"
+
+struct tally {
+	uint64_t jobs, armed, ready, parked, running, records;
+};
+
+static void
+verify_job_lists(const struct job *j)
+{
+	bool ready = job_pend(j) == PEND_READY;
+
+	wq_assert(timer_armed(&j->timer) == (job_pend(j) == PEND_TIMER));
+	wq_assert(list_linked(&j->ready) == (ready && !j->aside));
+	wq_assert(!j->aside || j->state == JS_RQ);
+	wq_assert((j->colour != NULL) == ready);
+	wq_assert(ready || j->parked == 0);
+}
+
+static void
+verify_job(const struct engine *e, const struct job *j)
+{
+	bool cancelling = wait_any(j, ON_CANCEL);
+
+	CHECK_OBJ(j, JOB_MAGIC);
+	wq_assert(slab_at(&e->slab, j->index) == j);
+	wq_assert(job_find(e, j->q, job_key(j)) == j);
+	wq_assert((j->run != NULL) == job_running(j));
+	verify_job_lists(j);
+	wq_assert(!j->dead || j->state == JS_I);
+	wq_assert(!j->retry || j->state == JS_A || j->state == JS_Q);
+	wq_assert((j->disable_depth > 0 || cancelling) == (j->state == JS_X || j->state == JS_RX));
+	wq_assert(!cancelling || j->state == JS_RX);
+	wq_assert(!j->payload || j->dead || job_pend(j) != PEND_NONE);
+	wq_assert(!wait_any(j, ON_FLUSH_RUN) || job_running(j));
+	wq_assert(!wait_any(j, ON_FLUSH_NEXT) || job_pend(j) == PEND_READY);
+	wq_assert(!wait_any(j, ON_WAIT_RUN) || job_running(j) || j->retry);
+	wq_assert(!wait_any(j, ON_WAIT_NEXT) || job_pend(j) != PEND_NONE);
+	/* Forgotten when nothing is left to know. */
+	wq_assert(j->state != JS_I || j->dead || j->pins || !list_empty(&j->records));
+	if (j->run) {
+		CHECK_OBJ(j->run, RUN_MAGIC);
+		wq_assert(j->run->job == j);
+		wq_assert(job_run_by_id(e, j->run->id) == j->run);
+		wq_assert(job_run_by_token(e, j->run->token) == j->run);
+	}
+}
+
+static void
+verify_job_records(const struct job *j)
+{
+	uint64_t seq = UINT64_MAX;
+
+	list_each(r, &j->records, struct record, of_job) {
+		CHECK_OBJ(r, RECORD_MAGIC);
+		wq_assert(r->job == j && r->q == j->q && r->refs > 0);
+		wq_assert(r->seq < seq);
+		seq = r->seq;
+		wq_assert(list_linked(&r->of_queue) || (j->dead && r == history_newest(j)));
+	}
+}
+
+static void
+count_job(struct tally *t, const struct job *j)
+{
+	t->armed += job_pend(j) == PEND_TIMER;
+	t->ready += job_pend(j) == PEND_READY;
+	t->parked += job_pend(j) == PEND_READY && j->parked == j->q->park_epoch;
+	t->running += job_running(j);
+}
+
+static void
+verify_ready(const struct queue *q)
+{
+	uint64_t n = 0;
+
+	list_each(j, &q->ready, struct job, ready) {
+		wq_assert(j->q == q && j->parked != q->park_epoch);
+		n++;
+	}
+	list_each(j, &q->parked, struct job, ready) {
+		wq_assert(j->q == q && j->parked == q->park_epoch);
+		n++;
+	}
+	list_each(j, &q->jobs, struct job, of_queue)
+		n += j->aside;
+	wq_assert(n == q->n_ready);
+}
+
+static void
+verify_colours(const struct queue *q)
+{
+	uint64_t n = 0;
+	bool oldest = true;
+
+	list_each(c, &q->colours, struct colour, link) {
+		bool newest = c->link.next == &q->colours;
+
+		n += c->n;
+		/* An empty one that is over goes at once, and nobody waits for one that is open. */
+		wq_assert(!oldest || newest || c->n > 0);
+		wq_assert(!newest || !c->waiters);
+		oldest = false;
+	}
+	wq_assert(n == q->n_ready + q->n_running);
+}
+
+static void
+verify_records(const struct queue *q, uint64_t n)
+{
+	uint64_t listed = 0;
+
+	list_each(r, &q->records, struct record, of_queue) {
+		wq_assert(r->q == q);
+		listed++;
+	}
+	wq_assert(listed == q->n_records);
+	wq_assert(n >= listed);
+}
+
+static void
+verify_turn(const struct queue *q)
+{
+	bool may = !list_empty(&q->ready) && !q->paused && !timer_armed(&q->backoff) &&
+		q->n_running < queue_slots(q);
+
+	wq_assert(list_linked(&q->turn) == may);
+}
+
+static void
+verify_queue(const struct engine *e, const struct queue *q, struct tally *all)
+{
+	struct tally t = { 0 };
+	uint64_t n = 0;
+
+	CHECK_OBJ(q, QUEUE_MAGIC);
+	wq_assert(queue_find(e, q->name) == q);
+	list_each(j, &q->jobs, struct job, of_queue) {
+		wq_assert(j->q == q);
+		verify_job(e, j);
+		verify_job_records(j);
+		count_job(&t, j);
+		list_each(r, &j->records, struct record, of_job)
+			t.records++;
+		n++;
+	}
+	wq_assert(n == q->n_jobs);
+	wq_assert(t.armed == q->n_armed && t.ready == q->n_ready);
+	wq_assert(t.parked == q->n_parked && t.running == q->n_running);
+	wq_assert(q->draining || q->n_parked == 0);
+	wq_assert(q->draining == (q->drains || q->deleter || q->removing));
+	verify_ready(q);
+	verify_colours(q);
+	verify_records(q, t.records);
+	verify_turn(q);
+	timers_verify(&q->sweep.found);
+	all->armed += t.armed;
+	all->ready += t.ready;
+	all->running += t.running;
+	all->jobs += n;
+}
+
+static void
+verify_dirty(const struct engine *e)
+{
+	uint64_t mark = 0;
+	size_t n = 0;
+
+	list_each(d, &e->dirty, struct dirty, link) {
+		wq_assert(d->mark > mark);
+		mark = d->mark;
+		n++;
+	}
+	wq_assert(n == e->n_dirty && mark <= e->marks);
+}
+
+static void
+verify_waiters(const struct engine *e)
+{
+	uint64_t n = 0;
+
+	list_each(w, &e->all_waiters, struct waiter, all) {
+		CHECK_OBJ(w, WAITER_MAGIC);
+		CHECK_OBJ(w->group, GROUP_MAGIC);
+		n++;
+	}
+	wq_assert(n == e->stats.waiters && n == map_count(&e->waiters));
+	list_each(g, &e->wake, struct wait_group, link)
+		wq_assert(g->awake && !list_empty(&g->waiters));
+}
+
+void
+engine_verify(const struct engine *e)
+{
+	struct tally all = { 0 };
+	uint64_t queues = 0, found = 0;
+
+	CHECK_OBJ(e, ENGINE_MAGIC);
+	list_each(q, &e->queues, struct queue, of_engine) {
+		verify_queue(e, q, &all);
+		found += q->sweep.found.n;
+		queues++;
+	}
+	wq_assert(queues == e->stats.queues && queues == map_count(&e->queue_names));
+	wq_assert(all.jobs == e->stats.jobs && all.jobs == map_count(&e->jobs));
+	wq_assert(all.armed == e->stats.armed && all.armed == e->boot.n + e->wall.n + found);
+	wq_assert(all.ready == e->stats.ready && all.running == e->stats.running);
+	verify_dirty(e);
+	verify_waiters(e);
+	timers_verify(&e->boot);
+	timers_verify(&e->wall);
+	timers_verify(&e->timeouts);
+	map_verify(&e->jobs);
+	map_verify(&e->waiters);
+	map_verify(&e->results);
+}
