@@ -9,6 +9,7 @@
 
 #define PAGE_DEFAULT 500u
 #define PAGE_MAX     1000u
+#define PAGE_MIN     50u /* of a later page of runs: some of it may have been shown */
 
 /* A look under way: its page of memory, and who is told. */
 struct look {
@@ -247,6 +248,8 @@ wq_history(wq_t *wq, const char *queue, const char *key, uint64_t limit, wq_run_
 	do {
 		uint64_t left = limit ? limit - shown : PAGE_DEFAULT;
 
+		if (h.skip > 0 && left < PAGE_MIN)
+			left = PAGE_MIN;
 		h.limit = left < PAGE_DEFAULT ? (uint32_t)left : PAGE_DEFAULT;
 		err = look_ask(&k, &req, &r);
 		if (err < 0)

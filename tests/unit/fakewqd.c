@@ -146,7 +146,7 @@ read_all(int fd, uint8_t *p, size_t n)
 Wq__V1__Request *
 fake_recv(struct fake *f)
 {
-	static _Thread_local uint8_t msg[4 << 20];
+	static uint8_t msg[4 << 20];
 	size_t len = 0;
 	uint8_t b;
 	Wq__V1__Request *r;
@@ -215,7 +215,7 @@ fake_pack(const Wq__V1__Reply *r, uint8_t *dst, size_t size)
 void
 fake_reply(struct fake *f, const Wq__V1__Reply *r)
 {
-	static _Thread_local uint8_t msg[4 << 20];
+	static uint8_t msg[4 << 20];
 
 	fake_raw(f, msg, fake_pack(r, msg, sizeof msg));
 }

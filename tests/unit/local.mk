@@ -46,17 +46,6 @@ UNIT_TESTS += tests/unit/test_systemd
 tests_unit_test_systemd_SOURCES = tests/unit/test_systemd.c
 tests_unit_test_systemd_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_systemd_LDADD = $(TEST_LIBS)
-# libwq against a scripted daemon. Its allocations go through the test (client_mem.c).
-CLIENT_TEST_SOURCES = tests/unit/fakewqd.c tests/unit/fakewqd.h tests/unit/client_mem.c \
-	tests/unit/client_mem.h
-CLIENT_TEST_WRAP = -Wl,--wrap=mem_alloc -Wl,--wrap=mem_zalloc \
-	-Wl,--wrap=mem_grow -Wl,--wrap=mem_free
-CLIENT_TEST_LIBS = client/libwqclient.la daemon/libwqd.a $(PROTOBUF_C_LIBS) $(CHECK_LIBS)
-UNIT_TESTS += tests/unit/test_libwq
-tests_unit_test_libwq_SOURCES = tests/unit/test_libwq.c $(CLIENT_TEST_SOURCES)
-tests_unit_test_libwq_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_libwq_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
-tests_unit_test_libwq_LDADD = $(CLIENT_TEST_LIBS)
 
 UNIT_TESTS += tests/unit/test_store
 tests_unit_test_store_SOURCES = tests/unit/test_store.c
@@ -79,18 +68,6 @@ tests_unit_test_spawn_SOURCES = tests/unit/test_spawn.c
 tests_unit_test_spawn_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_spawn_LDADD = $(TEST_LIBS)
 
-UNIT_TESTS += tests/unit/test_libwq_link
-tests_unit_test_libwq_link_SOURCES = tests/unit/test_libwq_link.c $(CLIENT_TEST_SOURCES)
-tests_unit_test_libwq_link_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_libwq_link_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
-tests_unit_test_libwq_link_LDADD = $(CLIENT_TEST_LIBS)
-
-UNIT_TESTS += tests/unit/test_libwq_parts
-tests_unit_test_libwq_parts_SOURCES = tests/unit/test_libwq_parts.c $(CLIENT_TEST_SOURCES)
-tests_unit_test_libwq_parts_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
-tests_unit_test_libwq_parts_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
-tests_unit_test_libwq_parts_LDADD = $(CLIENT_TEST_LIBS)
-
 UNIT_TESTS += tests/unit/test_store_refusals
 tests_unit_test_store_refusals_SOURCES = tests/unit/test_store_refusals.c
 tests_unit_test_store_refusals_CPPFLAGS = $(UNIT_CPPFLAGS)
@@ -110,3 +87,5 @@ UNIT_TESTS += tests/unit/test_engine
 tests_unit_test_engine_SOURCES = tests/unit/test_engine.c
 tests_unit_test_engine_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_engine_LDADD = $(TEST_LIBS)
+
+include tests/unit/libwq.mk
