@@ -27,10 +27,11 @@ buf_len(const struct buf *b)
 {
 	return b->end - b->start;
 }
+/* NULL when the buffer is empty and never held anything, or gave its memory back. */
 static inline uint8_t *
 buf_head(const struct buf *b)
 {
-	return b->data + b->start;
+	return b->data ? b->data + b->start : NULL;
 }
 /* Room for `n` more bytes at the returned place; NULL when over max or out of memory.
  * buf_commit() then says how many were written there. */
