@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the fuzz targets, those that are not findings: `make_seeds.py BUILD` from the
+top of the source tree, with proto/wq_pb2.py in BUILD. Seeds of findings are named finding-*.
+"""
+import os
+import sys
+
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seeds")
+
+
+def put(target, name, data):
+    os.makedirs(os.path.join(TOP, target), exist_ok=True)
+    with open(os.path.join(TOP, target, name), "wb") as f:
+        f.write(data if isinstance(data, bytes) else data.encode())
+
+
+def varint(n):
+    out = bytearray()
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    return bytes(out) + bytes([n])
+
+
+def framed(body):
+    return varint(len(body)) + body
+
+
+def frames():
+    put("frame", "empty-message", framed(b""))
+    put("frame", "several", framed(b"a") + framed(b"bc" * 60) + framed(b"d" * 200))
+    put("frame", "cut-length", framed(b"a") + b"\x80")
+    put("frame", "cut-message", varint(200) + b"x" * 150)
+    put("frame", "too-long", varint(301) + b"x" * 301)
+    put("frame", "largest", framed(b"x" * 300))
+    put("frame", "long-form-length", b"\x81\x80\x80\x80\x00" + b"x")
+    put("frame", "six-bytes-of-length", b"\x81\x80\x80\x80\x80\x00" + b"x")
+    put("frame", "over-32-bits", b"\xff\xff\xff\xff\x7f")
+
+
+def wire(pb):
+    def request(name, **fields):
+        put("wire", name, pb.Request(id=7, **fields).SerializeToString())
+
+    update = dict(key=b"host-17", queue="hb", delay_ms=30000, mode=pb.UPDATE_MODE_LATER,
+                  if_pending=True, slack_ms=0, max_wait_ms=60000, align_ms=1000, align_exact=True,
+                  payload_mode=pb.PAYLOAD_MODE_APPEND, payload=b"p\0q", durability=1,
+                  idempotency_id=b"id-1")
+    request("hello", hello=pb.Hello(version=1, client="wqctl 0.1", token=b"t", namespace="n"))
+    request("ping", ping=pb.Ping(echo=b"e" * 64))
+    request("update", update=pb.Update(**update), run_token=2**64 - 1)
+    request("update-at", update=pb.Update(key=b"k", at_ms=1767225600123))
+    request("update-extreme", update=pb.Update(key=b"k", delay_ms=2**63 - 1, slack_ms=-1))
+    request("update-batch", update_batch=pb.UpdateBatch(
+        updates=[pb.Update(**update), pb.Update(), pb.Update(key=b"z", delay_ms=-5)]))
+    request("cancel", cancel=pb.Cancel(key=b"k", queue="q", mode=2, timeout_ms=5, durability=2))
+    request("flush", flush=pb.Flush(key=b"k", now=True, timeout_ms=0))
+    request("flush-queue", flush_queue=pb.FlushQueue(queue="q", timeout_ms=1))
+    request("wait", wait=pb.Wait(key=b"k", generation=3, timeout_ms=1000))
+    for op in ("get", "delete", "disable", "enable", "kick"):
+        request(op, **{op: pb.Job(key=b"k", queue="q", durability=3, idempotency_id=b"i" * 64)})
+    request("list", list=pb.List(queue="q", prefix=b"ho", state=1, due_from_ms=0,
+                                 due_to_ms=2**40, cursor=2**63, limit=1000))
+    request("history", history=pb.History(key=b"k", queue="q", skip=10, limit=0))
+    settings = [pb.Setting(name="max_active", value="4"), pb.Setting(name="slack", value="50ms")]
+    for op in ("queue_create", "queue_set"):
+        request(op, **{op: pb.QueueSet(queue="mail", settings=settings)})
+    for op in ("queue_show", "pause", "resume"):
+        request(op, **{op: pb.Queue(queue="mail")})
+    request("queue-delete", queue_delete=pb.QueueDelete(queue="q", timers=2, timeout_ms=9))
+    request("drain", drain=pb.Drain(queue="q", timers=1, pause_after=True, timeout_ms=9))
+    request("shutdown", shutdown=pb.Shutdown(drain=True))
+    for op in ("queue_list", "stat", "reload"):
+        kind = {"queue_list": pb.QueueList, "stat": pb.Stat, "reload": pb.Reload}[op]
+        request(op, **{op: kind()})
+    whole = pb.Request(id=7, update=pb.Update(**update)).SerializeToString()
+    put("wire", "no-operation", pb.Request(id=1).SerializeToString())
+    put("wire", "later-operation", b"\x08\x07\xa2\x06\x00")  # field 100
+    put("wire", "two-operations", whole + pb.Request(cancel=pb.Cancel(key=b"k")).SerializeToString())
+    put("wire", "cut", whole[:-3])
+    put("wire", "nul-in-queue", pb.Request(id=1, wait=pb.Wait(queue="a\0b")).SerializeToString())
+    put("wire", "unknown-enum", b"\x62\x05\x0a\x01k\x28\x63")
+
+
+def replies():
+    fill = bytes(range(1, 256)) * 8
+    for kind, name in enumerate(("job", "list", "history", "results")):
+        put("reply", name + "-zeros", bytes([kind]) + bytes(400))
+        put("reply", name, bytes([kind]) + fill)
+        put("reply", name + "-ones", bytes([kind]) + b"\x01" * 900)
+        put("reply", name + "-full", bytes([kind, 12]) + b"\xff\xff" * 3000)
+
+
+def texts():
+    for i, text in enumerate((
+            "", "0", "1", "250ms", "30s", "1h30m", "2d", "1w", "1w2d3h4m5s6ms7us8ns", "1m30s",
+            "30s1m", "1s1s", "9223372036854775807ns", "9223372036854775808ns", "15250w", "-1s",
+            " 1s", "1 s", "1.5s", "00012s", "18446744073709551615", "18446744073709551616", "64k",
+            "2g", "17179869184g", "yes", "off", "TRUE", "key", "a/b", " a", "a\0b", "a\nb",
+            "\u00e4\u20ac\U0001f600", "\u202e", "\u061c", "\u0085", "a" * 128, "a" * 129, "a" * 255,
+            "a" * 256)):
+        put("text", f"text-{i:02}", text)
+    for i, raw in enumerate((b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82",
+                             b"\xf0\x80\x80\x80", b"\x80", b"\xff")):
+        put("text", f"broken-utf8-{i}", raw)
+    for which in range(18):
+        for i, value in enumerate(("0", "1", "4294967295", "250ms", "1h", "yes", "exec", "rearm",
+                                   "high", "async", "exponential", "handler-1")):
+            if (which + i) % 4 == 0:
+                put("text", f"setting-{which:02}-{i:02}", bytes([which]) + value.encode())
+
+
+def configurations():
+    put("conf", "empty", "")
+    put("conf", "documented", '''# the example of the manual
+state_dir = "/var/lib/wqd"
+listen    = { "unix:/run/wqd/wqd.sock", "tcp://127.0.0.1:7421" }
+handler "page" { command = { "/usr/local/bin/page", "--now" }  timeout = "30s" }
+queue "hb"   { handler = "page"  max_active = 4  misfire = "rearm"  slack = "50ms"  durability = "async" }
+queue "mail" { ordered = true  retention = "1h" }
+''')
+    put("conf", "all-of-a-handler", '''handler "h" {
+	command = { "/bin/sh", "-c", "echo ${WQ_KEY} \\"x\\" \\\\ \\x41" }
+	env = { "A=b", 'C=d e' }
+	directory = "/tmp"  user = "nobody"  group = "nogroup"  umask = "027"
+	timeout = "1m30s"  grace = "5s"  output_max = "64k"  keep_children = no
+	max_memory = "2g"  max_files = 100  max_processes = 10  nice = 5
+}
+''')
+    put("conf", "all-of-a-queue", '''handler "h" { command = { "/bin/true" } }
+queue "q" {
+	action = "exec" handler = "h" max_active = 2 ordered = no priority = "low" durability = "sync"
+	misfire = "skip" slack = "10ms" max_wait = "1h" max_attempts = 3 max_interrupts = 5
+	retry_delay = "1s" retry_backoff = "exponential" retry_max_delay = "1m" retention = "1d"
+	retention_count = 10 max_jobs = 1000 max_parts = 16
+}
+queue "default" { retention = 0 }
+''')
+    put("conf", "comments", '# a\n// b\n/* c\n d */ log_level = "debug" # e\nstore = memory\n')
+    for name, text in (
+            ("unknown-option", "nonsense = 1\n"), ("unknown-section", 'pool "x" { }\n'),
+            ("bad-duration", 'commit_interval = "5 minutes"\n'),
+            ("open-string", 'state_dir = "/var\n'), ("open-brace", 'queue "q" {\n'),
+            ("stray-brace", "}\n"), ("open-comment", "/* \n"), ("no-value", "state_dir =\n"),
+            ("twice", 'queue "q" { }\nqueue "q" { }\n'), ("list-add", 'listen += { "unix:/x" }\n'),
+            ("empty-list", "listen = {}\n"), ("nul", "state_dir = \"a\0b\"\n"),
+            ("escape-nul", 'state_dir = "a\\0b\\x00"\n'), ("bad-utf8", b'queue "\xff\xfe" { }\n'),
+            ("remote", 'listen = { "tcp://0.0.0.0:7421" }\n'), ("lease", 'queue "q" { action = lease }\n'),
+            ("ordered-many", 'queue "q" { ordered = yes max_active = 2 }\n'),
+            ("no-such-handler", 'queue "q" { handler = "h" }\n'), ("include", 'include("/etc/passwd")\n'),
+            ("crlf", 'store = "memory"\r\nmax_jobs = 5\r\n'), ("nested", "a { b { c { } } }\n"),
+            ("huge-number", "max_jobs = 99999999999999999999999\n")):
+        put("conf", name, text)
+
+
+def main():
+    sys.path.insert(0, os.path.join(sys.argv[1], "proto"))
+    import wq_pb2
+    frames()
+    wire(wq_pb2)
+    replies()
+    texts()
+    configurations()
+
+
+if __name__ == "__main__":
+    main()
