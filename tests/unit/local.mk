@@ -89,3 +89,9 @@ tests_unit_test_engine_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_engine_LDADD = $(TEST_LIBS)
 
 include tests/unit/libwq.mk
+
+UNIT_TESTS += tests/unit/test_session
+tests_unit_test_session_SOURCES = tests/unit/test_session.c \
+	tests/unit/scripted_engine.c tests/unit/scripted_engine.h
+tests_unit_test_session_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_session_LDADD = $(TEST_LIBS)
