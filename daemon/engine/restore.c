@@ -158,7 +158,9 @@ restore_job(struct engine *e, struct job *j, const struct job_saved *s)
 	if (err == 0 && s->running)
 		err = restore_running(e, j, s);
 	if (err == 0) {
-		job_enter(e, j, OP_RESTORE, restored_state(s));
+		/* A ready one is idle until recover_ready: so long it is on a timer of its own. */
+		if (restored_state(s) != JS_I)
+			job_enter(e, j, OP_RESTORE, restored_state(s));
 		return 0;
 	}
 	if (s->pending == JOB_ARMED)

@@ -207,8 +207,10 @@ rig_restart(struct rig *r, int64_t down_ns, bool same_boot)
 	saved_take(&r->saved, r->e, r->now, SIZE_MAX);
 	rig_check(engine_dirty(r->e) == 0);
 	engine_free(r->e);
-	for (size_t i = 0; i < r->n_runs; i++)
+	for (size_t i = 0; i < r->n_runs; i++) {
 		r->runs[i].going = false;
+		r->runs[i].id = 0; /* the next engine counts anew */
+	}
 	rig_freeze(r, down_ns);
 	if (!same_boot)
 		r->now.boot_ns = 5 * SEC;

@@ -151,7 +151,7 @@ static const struct row {
 		.op = O_JOB, .kind = EV_DELETE },
 	{ "KICK",
 		{ "IDLE I", "IDLE I", "UPDATED_TIMER Q", "UNCHANGED Q", "NOT_PENDING_RUNNING R",
-			"UPDATED_TIMER RQ", "UNCHANGED RQ", "IDLE X", "NOT_PENDING_RUNNING XR" },
+			"UPDATED_TIMER RQ", "UNCHANGED RQ", REFUSED },
 		.op = O_JOB, .kind = EV_KICK },
 };
 
