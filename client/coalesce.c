@@ -187,7 +187,6 @@ coalesce_skips(struct coalesce_table *t, int64_t now_ns, const char *queue, cons
 	if (j->armed_lo_ns <= now_ns || target > j->armed_lo_ns ||
 		after(target, o->slack_ms) < j->armed_hi_ns)
 		return false;
-	j->coalesced++;
 	*out = (wq_reply_t){
 		.size = sizeof *out,
 		.status = WQ_SKIPPED,

@@ -1,4 +1,42 @@
 # libwq, its pkg-config file, and wqctl.
+#
+# The objects are a convenience library, so that tests reach what is not exported.
+noinst_LTLIBRARIES += %reldir%/libwqclient.la
+%canon_reldir%_libwqclient_la_SOURCES = \
+	%reldir%/address.c %reldir%/address.h \
+	%reldir%/batch.c \
+	%reldir%/blocking.c \
+	%reldir%/coalesce.c %reldir%/coalesce.h \
+	%reldir%/conn.c \
+	%reldir%/duration.c \
+	%reldir%/handle.c %reldir%/handle.h \
+	%reldir%/look.c \
+	%reldir%/mem.c %reldir%/mem.h \
+	%reldir%/must.h \
+	%reldir%/opts.c %reldir%/opts.h \
+	%reldir%/pb.h \
+	%reldir%/pending.c %reldir%/pending.h \
+	%reldir%/queue.c \
+	%reldir%/recv.c \
+	%reldir%/reply.c \
+	%reldir%/request.c \
+	%reldir%/scratch.c %reldir%/scratch.h \
+	%reldir%/send.c \
+	%reldir%/words.c
+%canon_reldir%_libwqclient_la_LIBADD = proto/libwqpb.la
+
+# An incompatible change of wq.h: current + 1, age 0. A compatible one: current + 1, age + 1.
+# Neither: revision + 1.
+lib_LTLIBRARIES += %reldir%/libwq.la
+%canon_reldir%_libwq_la_SOURCES =
+%canon_reldir%_libwq_la_LIBADD = %reldir%/libwqclient.la $(PROTOBUF_C_LIBS)
+%canon_reldir%_libwq_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
+	-Wl,--version-script=$(srcdir)/%reldir%/libwq.map
+EXTRA_%canon_reldir%_libwq_la_DEPENDENCIES = %reldir%/libwq.map
+EXTRA_DIST += %reldir%/libwq.map
+
+pkgconfigdir = $(libdir)/pkgconfig
+nodist_pkgconfig_DATA = %reldir%/libwq.pc
 
 # wqctl: a library (for the tests) plus main. Of libwq it knows include/wq.h alone; mem.c it has
 # for itself.
@@ -51,41 +89,3 @@ update-wqctl: %reldir%/wqctl
 			-e '/begin generated/r update-wqctl.tmp' $(srcdir)/$${pair#*:} || exit 1; \
 	done
 	rm -f update-wqctl.tmp
-#
-# The objects are a convenience library, so that tests reach what is not exported.
-noinst_LTLIBRARIES += %reldir%/libwqclient.la
-%canon_reldir%_libwqclient_la_SOURCES = \
-	%reldir%/address.c %reldir%/address.h \
-	%reldir%/batch.c \
-	%reldir%/blocking.c \
-	%reldir%/coalesce.c %reldir%/coalesce.h \
-	%reldir%/conn.c \
-	%reldir%/duration.c \
-	%reldir%/handle.c %reldir%/handle.h \
-	%reldir%/look.c \
-	%reldir%/mem.c %reldir%/mem.h \
-	%reldir%/must.h \
-	%reldir%/opts.c %reldir%/opts.h \
-	%reldir%/pb.h \
-	%reldir%/pending.c %reldir%/pending.h \
-	%reldir%/queue.c \
-	%reldir%/recv.c \
-	%reldir%/reply.c \
-	%reldir%/request.c \
-	%reldir%/scratch.c %reldir%/scratch.h \
-	%reldir%/send.c \
-	%reldir%/words.c
-%canon_reldir%_libwqclient_la_LIBADD = proto/libwqpb.la
-
-# An incompatible change of wq.h: current + 1, age 0. A compatible one: current + 1, age + 1.
-# Neither: revision + 1.
-lib_LTLIBRARIES += %reldir%/libwq.la
-%canon_reldir%_libwq_la_SOURCES =
-%canon_reldir%_libwq_la_LIBADD = %reldir%/libwqclient.la $(PROTOBUF_C_LIBS)
-%canon_reldir%_libwq_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
-	-Wl,--version-script=$(srcdir)/%reldir%/libwq.map
-EXTRA_%canon_reldir%_libwq_la_DEPENDENCIES = %reldir%/libwq.map
-EXTRA_DIST += %reldir%/libwq.map
-
-pkgconfigdir = $(libdir)/pkgconfig
-nodist_pkgconfig_DATA = %reldir%/libwq.pc

@@ -12,14 +12,15 @@
 
 /* clang-format off */
 const struct option_row option_table[] = {
-	{ "client", OPTION_NAME, AT(client), 1, OPTION_CLIENT_MAX, "<program>",
-		"name shown in the daemon's log" },
+	{ "client", OPTION_NAME, AT(client), 1, OPTION_CLIENT_MAX, "<the program's name>",
+		"name shown in the daemon's log, at most 64 bytes" },
 	{ "connect_timeout", OPTION_DURATION, AT(connect_timeout_ms), 1, YEAR_MS, "5s",
 		"for one try to connect, hello included" },
 	{ "timeout", OPTION_DURATION, AT(timeout_ms), 0, YEAR_MS, "30s",
 		"for a blocking call, besides its own waiting time; 0: none" },
 	{ "reconnect", OPTION_BOOL, AT(reconnect), 0, 1, "yes",
-		"connect again by itself" },
+		"connect again by itself; else a broken connection fails what is in flight, and the next "
+		"request connects" },
 	{ "reconnect_min", OPTION_DURATION, AT(reconnect_min_ms), 1, YEAR_MS, "50ms",
 		"first pause before that; doubled each time, with jitter" },
 	{ "reconnect_max", OPTION_DURATION, AT(reconnect_max_ms), 1, YEAR_MS, "5s",
@@ -32,7 +33,8 @@ const struct option_row option_table[] = {
 	{ "run_token", OPTION_TOKEN, AT(run_token), 0, 0, "<$WQ_RUN_TOKEN>",
 		"says which run the caller is part of" },
 	{ "sole_updater", OPTION_BOOL, AT(sole_updater), 0, 1, "no",
-		"the caller alone changes its jobs: updates inside the slack are answered here" },
+		"the caller alone changes its jobs: updates that give a slack and stay inside it are "
+		"answered here" },
 };
 /* clang-format on */
 const size_t option_count = sizeof option_table / sizeof *option_table;

@@ -12,3 +12,13 @@ update-wqd-conf: daemon/wqd
 	sed -i -e '/^\.\\" begin generated/,/^\.\\" end generated/{/generated/!d}' \
 		-e '/^\.\\" begin generated/r update-wqd-conf.tmp' $(srcdir)/%reldir%/man/wqd.conf.5
 	rm -f update-wqd-conf.tmp
+
+dist_man_MANS += %reldir%/man/libwq.3
+
+# The options of libwq(3), likewise.
+.PHONY: update-libwq
+update-libwq: tests/unit/test_libwq_parts
+	tests/unit/test_libwq_parts --man >update-libwq.tmp
+	sed -i -e '/^\.\\" begin options/,/^\.\\" end options/{/ options/!d}' \
+		-e '/^\.\\" begin options/r update-libwq.tmp' $(srcdir)/%reldir%/man/libwq.3
+	rm -f update-libwq.tmp

@@ -17,10 +17,11 @@
  * others) are made of those and turn the handle themselves; meanwhile callbacks
  * of other requests may run.
  *
- * Threads: a handle belongs to one thread at a time. Different handles are
- * independent. Callbacks run inside wq_process or inside a blocking call, on
- * the caller's thread. The library starts no thread, installs no signal
- * handler, and never raises SIGPIPE.
+ * Threads: a handle belongs to one thread at a time, and does not survive a
+ * fork in both processes. Different handles are independent. Callbacks run
+ * inside wq_process or inside a blocking call, on the caller's thread. The
+ * library starts no thread, installs no signal handler, and never raises
+ * SIGPIPE.
  *
  * Ownership: strings and bytes passed in are copied before a call returns.
  * What a callback is given is borrowed and valid until it returns. What a
@@ -28,9 +29,11 @@
  *
  * Errors: functions return 0 or a negative number: -errno for the system's,
  * WQ_ERR_* for the library's, and for replies of the error half the negative
- * of the status (-WQ_INVALID ...). wq_strerror() has a sentence, wq_message()
- * the daemon's own words on the last one, wq_retriable() whether the same
- * request may succeed later.
+ * of the status (-WQ_INVALID ...; an errno that could be mistaken for one is
+ * reported as -EIO). wq_strerror() has a sentence, wq_message() the daemon's
+ * own words on the last one, wq_retriable() whether the same request may
+ * succeed later. Where a wq_send_ call returns an error, nothing was sent and
+ * its callback is not called.
  *
  * Times are milliseconds. Keys are 1 to 255 bytes of UTF-8 without control
  * characters; queue names 1 to 128, and NULL means "default".
@@ -136,44 +139,54 @@ typedef enum wq_timers {
 #define WQ_ERR_TOO_MANY    (-2003) /* "max_in_flight" requests wait already */
 #define WQ_ERR_TOO_LARGE   (-2004) /* over the daemon's frame limit */
 #define WQ_ERR_OPTION      (-2005) /* unknown option or bad value */
-#define WQ_ERR_TIMEOUT     (-2006) /* "timeout" passed without a reply; it may have been done */
+#define WQ_ERR_TIMEOUT     (-2006) /* no reply in time; the request may have been done */
 #define WQ_ERR_UNSUPPORTED (-2007) /* not in this build or version */
 
 /* ---- handles ---- */
 
 /*
  * Makes a handle for `server` (NULL: $WQ_SERVER, else "unix:/run/wqd/wqd.sock")
- * without connecting: that happens at the first request or wq_process, and again
- * by itself, with growing jittered pauses, when the connection breaks.
- * 0, WQ_ERR_ADDRESS, -ENOMEM. *out is owned: wq_free.
+ * without connecting: that happens in the first wq_process, and again by itself,
+ * with growing jittered pauses, when the connection breaks. A host name is asked
+ * of the system's resolver then, which may block; numeric addresses never do.
+ * 0, WQ_ERR_ADDRESS, WQ_ERR_UNSUPPORTED (tls://), -ENOMEM. *out is owned: wq_free.
  */
 int
 wq_new(const char *server, wq_t **out);
 /*
  * wq_new, with options "name=value,name=value" (may be NULL), and connected: waits
- * at most "connect_timeout". The usual start for blocking use.
+ * at most "connect_timeout", and fails at once where nobody listens (-ENOENT,
+ * -ECONNREFUSED ...). The usual start for blocking use.
  */
 int
 wq_connect(const char *server, const char *options, wq_t **out);
-/* Closes. Callbacks of requests in flight are called with WQ_ERR_CLOSED first. NULL is allowed. */
+/*
+ * Closes. Callbacks of requests in flight are called with WQ_ERR_CLOSED first. NULL is allowed. Not
+ * inside a callback: that aborts.
+ */
 void
 wq_free(wq_t *wq);
 /*
- * Sets one option by name. Before the first request.
+ * Sets one option by name. Before the first request or wq_process.
  *
  *   name             default  meaning
- *   client           program  name shown in the daemon's log
+ *   client           program  name shown in the daemon's log, at most 64 bytes
  *   connect_timeout  5s       for one try to connect, hello included
  *   timeout          30s      for a blocking call, besides its own waiting time; 0: none
- *   reconnect        yes      connect again by itself
+ *   reconnect        yes      connect again by itself. no: a broken connection fails what is in
+ *                             flight and stays broken until the next request
  *   reconnect_min    50ms     first pause; doubled each time, with jitter
  *   reconnect_max    5s       longest pause
- *   resend           yes      give updates and cancels an idempotency id of their own and
- *                             send them again after a reconnect; else they fail
+ *   resend           yes      give requests that change a job an idempotency id of their own and
+ *                             send them again after a reconnect; no: they fail
  *   max_in_flight    4096     requests waiting for replies
  *   run_token        $WQ_RUN_TOKEN  sent along: says which run the caller is part of
- *   sole_updater     no       the caller is the only one who updates its keys: updates inside
- *                             the slack are answered SKIPPED by the library itself
+ *   sole_updater     no       the caller alone changes its jobs: updates that give a slack and stay
+ *                             inside it are answered SKIPPED by the library itself
+ *
+ * After a reconnect these are sent again: what was not sent yet; what only looks or waits; and,
+ * with "resend", update, batch, cancel and wq_job, for at most 9 minutes (the daemon keeps the
+ * ids for 10). All else (flush now, queue operations) fails with WQ_ERR_CLOSED.
  *
  * 0 or WQ_ERR_OPTION. Durations as "250ms", "30s", "1h30m".
  */
@@ -194,9 +207,10 @@ wq_events(const wq_t *wq);
 int
 wq_timeout_ms(const wq_t *wq);
 /*
- * Does what is to be done without blocking: reads, writes, connects, calls back. Returns 0 or a
- * negative error that wq_process cannot get over (with "reconnect" off: the connection is
- * gone). `ready`: what the loop saw, 0 for a timeout.
+ * Does what is to be done without blocking: reads, writes, connects, calls back. Returns 0, or the
+ * negative error with which everything in flight has just failed: a peer that speaks nonsense or
+ * turns the client away, no memory, and with "reconnect" off a connection that is gone. `ready`:
+ * what the loop saw, 0 for a timeout. -EDEADLK inside a callback.
  */
 int
 wq_process(wq_t *wq, int ready);
@@ -211,7 +225,8 @@ wq_in_flight(const wq_t *wq);
 typedef void (*wq_change_cb)(wq_t *wq, void *arg);
 void
 wq_on_change(wq_t *wq, wq_change_cb cb, void *arg);
-/* Turns the handle until nothing is in flight or `timeout_ms` (-1: none) passed: 0, WQ_ERR_TIMEOUT. */
+/* Turns the handle until nothing is in flight or `timeout_ms` (-1: none) passed: 0, WQ_ERR_TIMEOUT,
+ * or the error of wq_process. */
 int
 wq_run(wq_t *wq, int timeout_ms);
 
@@ -251,10 +266,14 @@ typedef struct wq_reply {
 	uint32_t disable_depth;
 	const char *key; /* the job's, also when the daemon made it; NULL where there is none */
 	const wq_run_info_t *run; /* what was waited for; NULL: none */
-	int local;                /* 1: answered by the library (sole_updater) */
+	int local; /* 1: answered by the library (sole_updater): the daemon does not count it */
 } wq_reply_t;
 
-/* Called once for each request. `arg` as given. May send further requests; may not free `wq`. */
+/*
+ * Called once for each request that was sent or queued, from wq_process (or a blocking call) only.
+ * `arg` as given. May send further requests; a blocking call or wq_process inside it is -EDEADLK,
+ * wq_free a bug.
+ */
 typedef void (*wq_reply_cb)(wq_t *wq, const wq_reply_t *reply, void *arg);
 
 /* A reply kept by the caller of a blocking call: embeds copies, needs no freeing. */
@@ -301,7 +320,8 @@ typedef struct wq_update_opts {
 /*
  * mod_delayed_work: run `key` of `queue` in `delay_ms` (0: now; at most 100 years), and forget an
  * earlier deadline. `key` NULL: a new job, its key made by the daemon (see result). `opts`, `result`
- * may be NULL. Returns 0 or a negative error.
+ * may be NULL. Returns 0 or a negative error; the last error of connecting when "timeout" passed
+ * and the request never left, WQ_ERR_TIMEOUT when it did. So do all blocking calls.
  */
 int
 wq_update(wq_t *wq, const char *queue, const char *key, int64_t delay_ms,
@@ -315,9 +335,10 @@ wq_schedule(wq_t *wq, const char *queue, const char *key, int64_t delay_ms,
 	const wq_update_opts_t *opts, wq_result_t *result);
 
 /*
- * Many updates in one message, applied in order. `cb` is called once for each, in order.
- * Add up to 4096, then send. wq_batch_new: owned, given to wq_batch_send (freed there, also on
- * error) or wq_batch_free.
+ * Many updates in one message, applied in order. `cb` is called once for each, in order; where the
+ * batch was refused as a whole, each gets that. Add up to 4096 (then WQ_ERR_TOO_MANY), then send.
+ * wq_batch_new: owned, given to wq_batch_send (freed there, also on error) or wq_batch_free, before
+ * wq_free.
  */
 typedef struct wq_batch wq_batch_t;
 int
@@ -404,7 +425,12 @@ typedef struct wq_queue_info {
 	const char *const *values; /* text */
 } wq_queue_info_t;
 
-/* ---- looking: `each` returns 0 to go on, anything else to stop (which is no error) ---- */
+/*
+ * ---- looking ----
+ *
+ * `each` returns 0 to go on, anything else to stop (which is no error). What it is given is
+ * borrowed. It may call anything but wq_free, blocking calls too.
+ */
 
 typedef int (*wq_job_cb)(const wq_job_info_t *job, void *arg);
 typedef int (*wq_run_cb)(const wq_run_info_t *run, void *arg);
@@ -430,7 +456,8 @@ typedef struct wq_list_opts {
 /* All matching jobs, page by page, in no particular order; one that exists throughout is shown once. */
 int
 wq_list(wq_t *wq, const wq_list_opts_t *opts, wq_job_cb each, void *arg);
-/* Kept runs, newest first; `key` NULL: of the whole queue; at most `limit` (0: all). */
+/* Kept runs, newest first, page by page; `key` NULL: of the whole queue; at most `limit` (0: all).
+ * Runs that end meanwhile are not shown. */
 int
 wq_history(wq_t *wq, const char *queue, const char *key, uint64_t limit, wq_run_cb each, void *arg);
 int
@@ -483,8 +510,8 @@ wq_strerror(int error);
 /* The word for an error: "INVALID", "CLOSED", "EPIPE" ... Static storage. */
 const char *
 wq_error_word(int error);
-/* The daemon's own words on the last error of this handle's thread of calls; "" when none. Borrowed
- * until the next call. */
+/* The daemon's own words on the last error, or what the library has to add to it (which address,
+ * which argument); "" when none. Each blocking call begins with none. Borrowed until the next call. */
 const char *
 wq_message(const wq_t *wq);
 /* 1 when the same request may succeed later without anybody changing it. */

@@ -31,7 +31,8 @@ tests_unit_test_libwq_fault_LDADD = $(CLIENT_TEST_LIBS)
 
 UNIT_TESTS += tests/unit/test_libwq_parts
 tests_unit_test_libwq_parts_SOURCES = tests/unit/test_libwq_parts.c $(CLIENT_TEST_FILES)
-tests_unit_test_libwq_parts_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
+tests_unit_test_libwq_parts_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir) \
+	-DSOURCE_DIR='"$(abs_top_srcdir)"'
 tests_unit_test_libwq_parts_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
 tests_unit_test_libwq_parts_LDADD = $(CLIENT_TEST_LIBS)
 

@@ -170,6 +170,68 @@ START_TEST(bad_options_are_refused_and_change_nothing)
 }
 END_TEST
 
+/* The options as libwq(3) has them, between its marks. Returns the length. */
+static size_t
+man_options(char *dst, size_t size)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < option_count; i++) {
+		const struct option_row *o = &option_table[i];
+		int def = (int)strcspn(o->def + (o->def[0] == '<'), ">");
+
+		n += (size_t)snprintf(dst + n, size - n,
+			".TP\n.BR %s \" (default \" \"%.*s\" )\n%c%s.\n", o->name, def,
+			o->def + (o->def[0] == '<'), o->doc[0] - 'a' + 'A', o->doc + 1);
+		wq_assert(n < size);
+	}
+	return n;
+}
+
+static void
+read_file(const char *name, char *dst, size_t size)
+{
+	char path[1024];
+	FILE *f;
+	size_t n;
+
+	snprintf(path, sizeof path, "%s/%s", SOURCE_DIR, name);
+	f = fopen(path, "r");
+	ck_assert_msg(f != NULL, "%s", path);
+	n = fread(dst, 1, size - 1, f);
+	fclose(f);
+	ck_assert_uint_lt(n, size - 1);
+	dst[n] = '\0';
+}
+
+START_TEST(the_manual_and_the_header_have_the_options_of_the_table)
+{
+	static char text[65536], want[8192];
+	const char *begin, *end;
+	size_t n = man_options(want, sizeof want);
+
+	read_file("docs/man/libwq.3", text, sizeof text);
+	begin = strstr(text, "begin options\n");
+	end = strstr(text, ".\\\" end options");
+	ck_assert(begin && end);
+	begin += strlen("begin options\n");
+	ck_assert_msg(
+		(size_t)(end - begin) == n && memcmp(begin, want, n) == 0, "make update-libwq");
+
+	read_file("include/wq.h", text, sizeof text);
+	for (size_t i = 0; i < option_count; i++) {
+		char row[64];
+
+		if (option_table[i].def[0] == '<')
+			snprintf(row, sizeof row, "\n *   %s ", option_table[i].name);
+		else
+			snprintf(row, sizeof row, "\n *   %-15s  %-7s  ", option_table[i].name,
+				option_table[i].def);
+		ck_assert_msg(strstr(text, row) != NULL, "wq.h: %s", option_table[i].name);
+	}
+}
+END_TEST
+
 /* ---- addresses ---- */
 
 START_TEST(addresses_are_read_strictly)
@@ -491,16 +553,27 @@ START_TEST(without_memory_it_just_knows_less)
 END_TEST
 
 int
-main(void)
+main(int argc, char **argv)
 {
-	Suite *s = suite_create("libwq parts");
-	TCase *tc = client_case(s, "parts");
+	Suite *s;
+	TCase *tc;
+
+	/* for `make update-libwq` */
+	if (argc == 2 && strcmp(argv[1], "--man") == 0) {
+		static char text[8192];
+
+		fwrite(text, 1, man_options(text, sizeof text), stdout);
+		return 0;
+	}
+	s = suite_create("libwq parts");
+	tc = client_case(s, "parts");
 
 	tcase_add_test(tc, words_are_those_of_the_daemon_and_of_the_wire);
 	tcase_add_test(tc, every_error_has_a_word_and_a_sentence);
 	tcase_add_test(tc, durations_are_read_strictly);
 	tcase_add_test(tc, options_have_their_documented_defaults);
 	tcase_add_test(tc, bad_options_are_refused_and_change_nothing);
+	tcase_add_test(tc, the_manual_and_the_header_have_the_options_of_the_table);
 	tcase_add_test(tc, addresses_are_read_strictly);
 	tcase_add_test(tc, literal_addresses_resolve_to_themselves);
 	tcase_add_test(tc, a_scratch_is_bounded_and_keeps_one_block);
