@@ -138,6 +138,7 @@ remove_step(struct engine *e, struct queue *q)
 	r = history_newest(j);
 	if (r) {
 		history_drop(e, r);
+		job_settle(e, j);
 		return true;
 	}
 	if (j->pins > 0)
@@ -195,6 +196,7 @@ drain_end(struct engine *e, struct queue *q)
 	q->pausers = 0;
 	group_wake(e, &q->drains, ST_OK, NULL);
 	if (q->deleting) {
+		wq_assert(q->n_armed == 0);
 		q->removing = true;
 		list_del(&q->sweep.link);
 		list_append(&e->sweeps, &q->sweep.link);

@@ -120,10 +120,12 @@ restore_pending(struct engine *e, struct job *j, const struct job_saved *s)
 		return err;
 	if (s->pending == JOB_ARMED)
 		return job_arm_as(e, j, j->absolute, j->due_ns, s->seq);
-	/* Its place among the others is known when all are here. */
+	/* Its place among the others is known when all are here: idle until then, and pinned. */
 	if (s->pending == JOB_READY && !s->running)
-		return timer_set(&e->restored, &j->timer, 0, s->seq);
-	return 0;
+		err = timer_set(&e->restored, &j->timer, 0, s->seq);
+	if (err == 0 && timer_armed(&j->timer))
+		j->pins++;
+	return err;
 }
 
 static enum jstate
@@ -153,14 +155,15 @@ saved_valid(const struct job_saved *s)
 static int
 restore_job(struct engine *e, struct job *j, const struct job_saved *s)
 {
+	enum jstate state = restored_state(s);
 	int err = restore_pending(e, j, s);
 
 	if (err == 0 && s->running)
 		err = restore_running(e, j, s);
 	if (err == 0) {
 		/* A ready one is idle until recover_ready: so long it is on a timer of its own. */
-		if (restored_state(s) != JS_I)
-			job_enter(e, j, OP_RESTORE, restored_state(s));
+		if (state != JS_I)
+			job_enter(e, j, OP_RESTORE, state);
 		return 0;
 	}
 	if (s->pending == JOB_ARMED)
@@ -269,6 +272,7 @@ recover_ready(struct engine *e)
 		struct job *j = container_of(t, struct job, timer);
 
 		timer_del(&e->restored, t);
+		j->pins--;
 		job_enter(e, j, OP_RESTORE, JS_Q);
 	}
 	timers_done(&e->restored);

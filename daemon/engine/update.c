@@ -341,26 +341,31 @@ apply(struct plan *p, struct engine *e, struct ask *a)
 	return st;
 }
 
+/* Newcomers are; what is pending may still be moved, unless the queue is to go. */
 static bool
 refused_draining(const struct plan *p, const struct ask *a)
 {
-	if (!p->fresh || !a->q->draining)
-		return false;
-	return a->q->deleting || !a->from || a->from->job->q != a->q;
+	if (a->q->deleting)
+		return true;
+	return p->fresh && a->q->draining && (!a->from || a->from->job->q != a->q);
 }
 
 #define MADE_KEY_LEN 32
 
 static struct str
-made_key(struct engine *e, char key[MADE_KEY_LEN])
+made_key(struct engine *e, const struct queue *q, char key[MADE_KEY_LEN])
 {
 	static const char digits[] = "0123456789abcdef";
-	uint64_t n = ++e->made;
-	uint64_t v[2] = { engine_random(e, 'k', n), engine_random(e, 'K', n) };
+	struct str made = { key, MADE_KEY_LEN };
 
-	for (int i = 0; i < MADE_KEY_LEN; i++)
-		key[i] = digits[v[i / 16] >> (i % 16 * 4) & 15];
-	return (struct str){ key, MADE_KEY_LEN };
+	do {
+		uint64_t n = ++e->made;
+		uint64_t v[2] = { engine_random(e, 'k', n), engine_random(e, 'K', n) };
+
+		for (int i = 0; i < MADE_KEY_LEN; i++)
+			key[i] = digits[v[i / 16] >> (i % 16 * 4) & 15];
+	} while (job_find(e, q, made));
+	return made;
 }
 
 /* All that may fail for want of memory or by a limit. */
@@ -428,7 +433,7 @@ update_event(struct engine *e, const struct engine_event *ev)
 	if (!update_allowed(&p, e, &a))
 		return;
 	if (p.key.n == 0)
-		p.key = made_key(e, key);
+		p.key = made_key(e, a.q, key);
 	p.created_ns =
 		a.j && job_pend(a.j) != PEND_NONE && !a.j->retry ? a.j->created_ns : e->now.boot_ns;
 	plan_deadline(&p, e);
