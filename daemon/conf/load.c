@@ -57,7 +57,7 @@ fail_v(struct loading *l, int line, const char *fmt, va_list ap)
 	if (n >= 0 && (size_t)n < sizeof l->why / 2)
 		vsnprintf(l->why + n, sizeof l->why - (size_t)n, fmt, ap);
 	for (char *p = l->why; *p; p++)
-		if ((unsigned char)*p < 0x20)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
 			*p = ' ';
 	return -1;
 }
@@ -488,6 +488,17 @@ make_parser(void)
 	return cfg;
 }
 
+/* The parser gave up and did not say why: it had no memory, or met the empty text as a name. */
+static void
+fail_silent(struct loading *l, cfg_t *cfg, int error)
+{
+	if (error == ENOMEM)
+		fail_errno(l, -ENOMEM);
+	else
+		fail(l, cfg->line,
+			"\"\" is no option; right is: NAME = VALUE, or SECTION \"NAME\" { ... }");
+}
+
 static void
 parse(struct loading *l, const char *text)
 {
@@ -499,9 +510,9 @@ parse(struct loading *l, const char *text)
 	}
 	cfg_set_error_function(cfg, report);
 	loading = l;
-	/* An error without a message is a failed allocation inside the parser. */
-	if (cfg_parse_buf(cfg, text) != CFG_SUCCESS)
-		fail_errno(l, -ENOMEM);
+	errno = 0;
+	if (cfg_parse_buf(cfg, text) != CFG_SUCCESS && !l->err)
+		fail_silent(l, cfg, errno);
 	loading = NULL;
 	options_clear(&handler_scope, &l->handler);
 	cfg_free(cfg);

@@ -12,7 +12,8 @@ def files(*folders, suffixes=(".c", ".h")):
     """The files of the source tree below `folders`, without what builds leave there."""
     for folder in folders:
         for root, dirs, names in os.walk(SOURCE / folder):
-            dirs[:] = sorted(d for d in dirs if not d.startswith(".") and d != "__pycache__")
+            dirs[:] = sorted(d for d in dirs if not d.startswith(".")
+                             and d not in ("__pycache__", "seeds"))  # seeds: of the fuzzers
             for name in sorted(names):
                 path = pathlib.Path(root) / name
                 if path.suffix in suffixes and not re.search(r"\.pb-c\.[ch]$|_pb2\.py$", name):

@@ -59,7 +59,7 @@ refused_bytes(const char *text, size_t n, const char *begin, const char *part)
 	unlink(path);
 	ck_assert_ptr_null(c);
 	ck_assert_ptr_nonnull(why);
-	ck_assert_msg(strncmp(why, path, skip) == 0 && !strchr(why, '\n'), "%s", why);
+	ck_assert_msg(strncmp(why, path, skip) == 0 && !strpbrk(why, "\n\x7f"), "%s", why);
 	ck_assert_msg(strncmp(why + skip, begin, strlen(begin)) == 0 && strstr(why, part),
 		"%s\nwanted: %s...%s", why, begin, part);
 	x_free(why);
@@ -221,6 +221,9 @@ START_TEST(unknown_options_come_with_a_suggestion)
 	refused("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz = 3\n",
 		":1: ", "--dump-options");
 	refused("\"a\\nb\" = 3\n", ":1: unknown option \"a\\x0ab\"", "");
+	refused("a\x7f = b c\n", ":1: ", "");
+	refused("\n'' = 3\n", ":2: \"\" is no option; right is: ", "");
+	refused("queue q {\n\"\" = 3 }\n", ":1: \"\" is no option; right is: ", "");
 }
 END_TEST
 
