@@ -95,3 +95,8 @@ tests_unit_test_session_SOURCES = tests/unit/test_session.c \
 	tests/unit/scripted_engine.c tests/unit/scripted_engine.h
 tests_unit_test_session_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_session_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_service
+tests_unit_test_service_SOURCES = tests/unit/test_service.c
+tests_unit_test_service_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_service_LDADD = $(TEST_LIBS)
