@@ -2,6 +2,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/dir_lock.c %reldir%/dir_lock.h \
 	%reldir%/group.c \
 	%reldir%/sqlite_care.c \
+	%reldir%/sqlite_check.c \
 	%reldir%/sqlite_int.h \
 	%reldir%/sqlite_look.c %reldir%/sqlite_look.h \
 	%reldir%/sqlite_put.c \

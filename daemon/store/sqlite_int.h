@@ -3,6 +3,7 @@
  *
  *   store_sqlite.c    open, create, close, ownership, begin and commit
  *   sqlite_look.c     judging files without touching them
+ *   sqlite_check.c    whether every page is in order
  *   sqlite_row.c      rows and their sums
  *   sqlite_put.c      the puts of a group
  *   sqlite_recover.c  reading everything back
@@ -85,6 +86,12 @@ sq_run(struct sqlite_store *st, enum statement s);
 /* The same for one that returns a number: *v is 0 when it has no row. */
 int
 sq_number(struct sqlite_store *st, enum statement s, int64_t *v);
+
+/* ---- sqlite_check.c ---- */
+
+/* 0, ERR_DAMAGED, or why it could not be read. */
+int
+sq_check(struct sqlite_store *st, struct store_error *err);
 
 /* ---- sqlite_put.c ---- */
 

@@ -96,7 +96,9 @@ sq_fail(struct sqlite_store *st, int rc, struct store_error *err, const char *do
 
 	if (code == ERR_LOCKED)
 		return store_fail(err, code, st->path, "%s: another program has it open", doing);
-	return store_fail(err, code, st->path, "%s: %s", doing, sqlite3_errmsg(st->db));
+	return store_fail(err, code, st->path, "%s: %s", doing,
+		sqlite3_extended_errcode(st->db) == rc ? sqlite3_errmsg(st->db)
+						       : sqlite3_errstr(rc));
 }
 
 int
@@ -406,43 +408,6 @@ prepare_all(struct sqlite_store *st, struct store_error *err)
 	return 0;
 }
 
-/* One line of what SQLite found. */
-static void
-one_line(char *dst, size_t size, const unsigned char *text)
-{
-	(void)snprintf(dst, size, "%s", text ? (const char *)text : "");
-	for (char *c = dst; *c; c++)
-		if ((unsigned char)*c < ' ')
-			*c = ' ';
-}
-
-/*
- * Every page, its place in its tree, the order of the rows, the index, the free list; up to the
- * first fault. It costs a fifth of the recovery that follows (0.2 s for a million jobs) and brings
- * the pages into memory for it.
- */
-static int
-check_pages(struct sqlite_store *st, struct store_error *err)
-{
-	char seen[200] = "";
-	sqlite3_stmt *q;
-	int rc = sqlite3_prepare_v2(st->db, "PRAGMA integrity_check(1)", -1, &q, NULL);
-
-	if (rc)
-		return sq_fail(st, rc, err, "check");
-	rc = sqlite3_step(q);
-	if (rc == SQLITE_ROW)
-		one_line(seen, sizeof seen, sqlite3_column_text(q, 0));
-	if (rc != SQLITE_ROW)
-		rc = sq_fail(st, rc, err, "check");
-	else if (strcmp(seen, "ok") != 0)
-		rc = store_fail(err, ERR_DAMAGED, st->path, "check: %s", seen);
-	else
-		rc = 0;
-	(void)sqlite3_finalize(q);
-	return rc;
-}
-
 static int
 connect_to(struct sqlite_store *st, struct store_error *err)
 {
@@ -490,7 +455,7 @@ open_existing(struct sqlite_store *st, const struct sqlite_look *l, struct store
 	st->page_size = l->page_size;
 	rc = connect_to(st, err);
 	if (!rc)
-		rc = check_pages(st, err);
+		rc = sq_check(st, err);
 	if (!rc)
 		rc = prepare_all(st, err);
 	if (!rc)

@@ -1,1 +1,12 @@
-# tests/fault
+# What fails below us: the disk and memory under the store, the power.
+EXTRA_DIST += tests/fault/fault_vfs.h tests/fault/store_work.h
+
+UNIT_TESTS += tests/fault/test_store_faults
+tests_fault_test_store_faults_SOURCES = tests/fault/test_store_faults.c tests/fault/fault_vfs.c
+tests_fault_test_store_faults_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_fault_test_store_faults_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/fault/test_store_power
+tests_fault_test_store_power_SOURCES = tests/fault/test_store_power.c tests/fault/fault_vfs.c
+tests_fault_test_store_power_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_fault_test_store_power_LDADD = $(TEST_LIBS)
