@@ -13,3 +13,14 @@ include daemon/net/local.mk
 include daemon/conf/local.mk
 include daemon/sys/local.mk
 include daemon/service/local.mk
+
+sbin_PROGRAMS += daemon/wqd
+daemon_wqd_SOURCES = \
+	daemon/main.c \
+	daemon/build.c \
+	daemon/clients.c \
+	daemon/daemon.c daemon/daemon.h \
+	daemon/parts.h \
+	daemon/recover.c daemon/recover.h \
+	daemon/stop.c daemon/stop.h
+daemon_wqd_LDADD = $(WQD_LIBS)

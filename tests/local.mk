@@ -17,3 +17,9 @@ check_PROGRAMS += $(UNIT_TESTS)
 check-local: all $(check_PROGRAMS) $(PB_PY)
 	$(TEST_PYTHON) $(srcdir)/%reldir%/run.py --source $(srcdir) --build . $(TESTFLAGS) \
 		$(UNIT_TESTS)
+
+# The README's first command: the main job on a private daemon.
+EXTRA_DIST += %reldir%/demo.sh
+.PHONY: demo
+demo: all
+	@$(srcdir)/%reldir%/demo.sh .

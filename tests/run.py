@@ -15,8 +15,8 @@ import time
 import xml.etree.ElementTree as ET
 
 
-def run_program(path, timeout):
-    env = dict(os.environ, CK_TAP_LOG_FILE_NAME="-", CK_VERBOSITY="silent")
+def run_program(path, source, timeout):
+    env = dict(os.environ, CK_TAP_LOG_FILE_NAME="-", CK_VERBOSITY="silent", WQ_SOURCE=source)
     start = time.monotonic()
     try:
         done = subprocess.run([path], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -80,7 +80,7 @@ def main():
     for prog in args.programs:
         if args.word and args.word not in prog:
             continue
-        p, f = run_program(os.path.join(args.build, prog), args.timeout)
+        p, f = run_program(os.path.join(args.build, prog), os.path.abspath(args.source), args.timeout)
         passed, failed = passed + p, failed + f
     if not args.no_system:
         p, f, skipped = run_pytest(args, args.word)

@@ -1,4 +1,5 @@
 daemon_libwqd_a_SOURCES += \
+	%reldir%/commit.c %reldir%/commit.h \
 	%reldir%/internal.h \
 	%reldir%/ops_job.c \
 	%reldir%/ops_look.c \

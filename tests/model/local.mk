@@ -44,3 +44,9 @@ tests_model_test_model_SOURCES = tests/model/test_model.c tests/model/reference.
 	tests/model/reference.h $(MODEL_RIG)
 tests_model_test_model_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_model_test_model_LDADD = $(TEST_LIBS)
+# The engine against a reference, cell by cell, guarantee by guarantee, and as the manual tells it.
+UNIT_TESTS += tests/model/test_scenarios
+tests_model_test_scenarios_SOURCES = %reldir%/test_scenarios.c %reldir%/scenario.c %reldir%/scenario.h \
+	daemon/recover.c daemon/recover.h
+tests_model_test_scenarios_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_scenarios_LDADD = $(TEST_LIBS)

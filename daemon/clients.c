@@ -1,0 +1,90 @@
+/* Sessions on connections: the network adapter and the service, which don't know each other. */
+#include "parts.h"
+
+static int
+open_session(void *ctx, struct conn *c, const struct peer *peer, struct moment now, void **session)
+{
+	struct daemon *d = ctx;
+	struct session *s;
+	int r = session_new(d->svc, peer, now, &s);
+
+	if (r < 0)
+		return r;
+	session_set_user(s, c);
+	*session = s;
+	return 0;
+}
+
+static void
+close_session(void *session, struct moment now)
+{
+	session_free(session, now);
+}
+
+static int
+session_input_(void *session, struct moment now, struct buf *in)
+{
+	return session_input(session, now, in);
+}
+
+static struct buf *
+session_output_(void *session)
+{
+	return session_output(session);
+}
+
+static bool
+session_wants_input_(const void *session)
+{
+	return session_wants_input(session);
+}
+
+static bool
+session_closing_(const void *session)
+{
+	return session_closing(session);
+}
+
+static int64_t
+session_deadline_(const void *session)
+{
+	return session_deadline(session);
+}
+
+static void
+session_expired_(void *session)
+{
+	session_expired(session);
+}
+
+static void
+on_refused(void *ctx)
+{
+	struct daemon *d = ctx;
+
+	service_counters(d->svc)->connections_refused++;
+}
+
+void
+clients_output_ready(void *ctx, struct session *s)
+{
+	(void)ctx;
+	conn_output_ready(session_user(s));
+}
+
+struct conn_protocol
+clients_protocol(struct daemon *d)
+{
+	return (struct conn_protocol){
+		.ctx = d,
+		.open = open_session,
+		.close = close_session,
+		.input = session_input_,
+		.output = session_output_,
+		.wants_input = session_wants_input_,
+		.closing = session_closing_,
+		.deadline = session_deadline_,
+		.expired = session_expired_,
+		.refused = on_refused,
+	};
+}

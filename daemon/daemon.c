@@ -1,0 +1,273 @@
+#include "daemon.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "parts.h"
+
+/* ---- what the parts call ---- */
+
+static struct moment
+step(struct daemon *d, struct engine_event ev)
+{
+	struct moment now = clock_now();
+
+	service_step(d->svc, now, &ev);
+	return now;
+}
+
+static void
+on_start_run(void *ctx, const struct run_start *r)
+{
+	struct daemon *d = ctx;
+
+	runner_start(d->runner, r, config_handler(d->conf, r->handler));
+}
+
+static void
+on_kill_run(void *ctx, uint64_t run_id)
+{
+	struct daemon *d = ctx;
+
+	runner_kill(d->runner, run_id, RUN_CANCELLED);
+}
+
+static void
+on_run_started(void *ctx, uint64_t run_id, pid_t pid)
+{
+	(void)pid;
+	step(ctx, (struct engine_event){ .kind = EV_RUN_STARTED, .run_id = run_id });
+}
+
+static void
+on_run_not_started(void *ctx, uint64_t run_id, int error)
+{
+	log_warn("run_put_off", "error=\"%s\" msg=\"tried again in a second\"", err_str(error));
+	step(ctx, (struct engine_event){ .kind = EV_RUN_NOT_STARTED, .run_id = run_id });
+}
+
+static void
+on_run_ended(void *ctx, const struct run_end *end)
+{
+	step(ctx, (struct engine_event){ .kind = EV_RUN_ENDED, .run_end = end });
+}
+
+static void
+on_tick(void *ctx, struct moment now)
+{
+	struct daemon *d = ctx;
+	const struct engine_event tick = { .kind = EV_TICK };
+
+	service_step(d->svc, now, &tick);
+}
+
+/* The end of a turn: commit what is due, then say when to wake up. */
+static void
+on_turn(void *ctx, struct moment now)
+{
+	struct daemon *d = ctx;
+	int64_t engine_due, commit_due;
+
+	if (d->wants_stop && !d->stop)
+		daemon_on_terminate(d, SIGTERM);
+	if (d->stop)
+		stop_turn(d->stop, now);
+	committer_turn(d->committer, now);
+	engine_due = engine_next_due(d->engine, now);
+	commit_due = committer_next_due(d->committer);
+	loop_tick_at(d->loop, engine_due < commit_due ? engine_due : commit_due);
+}
+
+void
+daemon_on_writer_ready(void *arg, unsigned ready)
+{
+	struct daemon *d = arg;
+
+	(void)ready;
+	committer_turn(d->committer, clock_now());
+}
+
+void
+daemon_on_watchdog(void *arg)
+{
+	struct daemon *d = arg;
+
+	/* From a timer of the loop itself: a loop that is stuck does not ping. */
+	systemd_watchdog_ping(d->sd);
+	loop_reactor(d->loop)->timer_set(
+		loop_reactor(d->loop)->ctx, d->watchdog, systemd_watchdog_ns(d->sd));
+}
+
+const struct loop_hooks daemon_hooks = { .tick = on_tick, .turn = on_turn };
+
+void
+daemon_runner_hooks(struct runner_config *cfg)
+{
+	cfg->started = on_run_started;
+	cfg->not_started = on_run_not_started;
+	cfg->ended = on_run_ended;
+}
+
+/* ---- reload ---- */
+
+static int
+on_reload(void *ctx, char *why, size_t size)
+{
+	struct daemon *d = ctx;
+	struct config *conf;
+	char *text = NULL;
+	int r = config_load(d->config_path, &conf, &text);
+
+	if (r < 0) {
+		log_error("reload_refused", "error=\"%s\" msg=\"the old settings stay\"", text);
+		snprintf(why, size, "%s", text);
+		x_free(text);
+		return r;
+	}
+	systemd_reloading(d->sd);
+	log_setup(conf->log_level, systemd_stderr_is_journal(d->sd));
+	committer_set_interval(d->committer, conf->commit_interval_ns);
+	conns_set_max(d->conns, conns_budget(conf->max_connections, conf->max_runs));
+	config_free(d->conf);
+	d->conf = conf;
+	parts_apply_queues(d, conf);
+	log_info("reloaded", "queues=%zu handlers=%zu", conf->n_queues, conf->n_handlers);
+	systemd_ready(d->sd);
+	return 0;
+}
+
+void
+daemon_on_hangup(void *arg, int signo)
+{
+	char why[512];
+
+	(void)signo;
+	on_reload(arg, why, sizeof why);
+}
+
+/* ---- stop ---- */
+
+static void
+close_listeners(void *ctx)
+{
+	parts_close_listeners(ctx);
+}
+
+void
+daemon_on_terminate(void *arg, int signo)
+{
+	struct daemon *d = arg;
+	struct stop_config cfg = {
+		.loop = d->loop,
+		.runner = d->runner,
+		.svc = d->svc,
+		.committer = d->committer,
+		.conns = d->conns,
+		.timeout_ns = d->conf->stop_timeout_ns,
+		.ctx = d,
+		.close_listeners = close_listeners,
+	};
+
+	(void)signo;
+	if (d->stop) {
+		stop_hurry(d->stop, clock_now());
+		return;
+	}
+	log_info("stopping", "running=%zu timeout_ms=%lld", runner_active(d->runner),
+		(long long)(d->conf->stop_timeout_ns / NS_PER_MS));
+	systemd_stopping(d->sd);
+	systemd_extend_timeout(d->sd, d->conf->stop_timeout_ns + EXTEND_BY);
+	if (stop_new(&cfg, clock_now(), &d->stop) < 0)
+		loop_stop(d->loop);
+}
+
+static void
+on_shutdown(void *ctx, bool drain)
+{
+	struct daemon *d = ctx;
+
+	(void)drain;
+	d->wants_stop = true;
+}
+
+/* ---- statistics ---- */
+
+static void
+on_stat(void *ctx, void (*put)(void *arg, const char *name, int64_t value), void *arg)
+{
+	struct daemon *d = ctx;
+	struct committer_stats cs;
+	struct store_stats ss;
+
+	committer_stats_get(d->committer, &cs);
+	writer_stats(d->writer, &ss);
+	put(arg, "commits", (int64_t)cs.groups);
+	put(arg, "commits_failed", (int64_t)cs.failures);
+	put(arg, "commit_things", (int64_t)cs.things);
+	put(arg, "commit_things_max", (int64_t)cs.largest);
+	put(arg, "commit_p50_us", cs.took_p50_ns / NS_PER_US);
+	put(arg, "commit_p99_us", cs.took_p99_ns / NS_PER_US);
+	put(arg, "commit_max_us", cs.took_max_ns / NS_PER_US);
+	put(arg, "degraded", cs.degraded);
+	put(arg, "dirty", (int64_t)engine_dirty(d->engine));
+	put(arg, "store_bytes", (int64_t)ss.file_bytes);
+	put(arg, "store_wal_bytes", (int64_t)ss.wal_bytes);
+	put(arg, "store_bytes_written", (int64_t)ss.bytes_written);
+	put(arg, "runner_active", (int64_t)runner_active(d->runner));
+}
+
+void
+daemon_service_hooks(struct service_config *cfg)
+{
+	cfg->start_run = on_start_run;
+	cfg->kill_run = on_kill_run;
+	cfg->output_ready = clients_output_ready;
+	cfg->reload = on_reload;
+	cfg->shutdown = on_shutdown;
+	cfg->stat = on_stat;
+}
+
+/* ---- the process ---- */
+
+int
+daemon_run(const struct daemon_options *opt)
+{
+	struct daemon d = { .opt = opt };
+	const char *why = NULL;
+	int r = parts_load_config(&d);
+
+	if (r != 0)
+		return r;
+	if (systemd_new(&d.sd, &why) < 0) {
+		log_error("start", "error=\"%s\"", why);
+		config_free(d.conf);
+		return WQD_EXIT_FAILED;
+	}
+	log_setup(d.conf->log_level, systemd_stderr_is_journal(d.sd));
+	if (parts_build(&d) == 0) {
+		log_info("started", "version=%s pid=%d", PACKAGE_VERSION, (int)getpid());
+		systemd_status(d.sd, "ready");
+		systemd_ready(d.sd);
+		if (loop_run(d.loop) < 0)
+			d.exit = WQD_EXIT_FAILED;
+		log_info("stopped", "exit=%d", d.exit);
+	}
+	parts_teardown(&d);
+	return d.exit;
+}
+
+int
+daemon_check(const struct daemon_options *opt)
+{
+	struct daemon d = { .opt = opt };
+	int r = parts_load_config(&d);
+
+	if (r == 0)
+		puts("wqd: the configuration is right");
+	config_free(d.conf);
+	return r;
+}

@@ -1,0 +1,85 @@
+/*
+ * The parts of the daemon and how the files of the process layer share them:
+ * build.c makes and takes them down, clients.c joins connections and sessions,
+ * daemon.c holds what the parts call. Loop thread only.
+ */
+#ifndef WQD_PARTS_H
+#define WQD_PARTS_H
+
+#include "conf/conf.h"
+#include "daemon.h"
+#include "engine/engine.h"
+#include "net/listen.h"
+#include "run/runner.h"
+#include "service/commit.h"
+#include "service/session.h"
+#include "stop.h"
+#include "store/writer.h"
+#include "sys/systemd.h"
+
+/* What a slow step of start or stop asks the service manager for. */
+#define EXTEND_BY (30 * NS_PER_S)
+
+struct daemon {
+	const struct daemon_options *opt;
+	const char *config_path; /* NULL: defaults alone */
+	struct config *conf;     /* what is in force */
+	struct systemd *sd;
+	struct store *store; /* until the writer has it */
+	char instance[37];
+	struct engine *engine;
+	struct loop *loop;
+	struct service *svc;
+	struct writer *writer;
+	struct reactor_io *writer_io;
+	struct committer *committer;
+	struct runner *runner;
+	struct conns *conns;
+	struct listener **listeners;
+	size_t n_listeners;
+	struct reactor_timer *watchdog;
+	struct stop *stop; /* once stopping */
+	bool wants_stop;   /* a client asked: begin at the end of the turn */
+	int exit;
+	int64_t progress_at_ns;
+};
+
+/* build.c: all parts in order, from the configuration in d->conf. 0, or an exit status with the
+ * reason logged; parts_teardown is right after both. */
+int
+parts_build(struct daemon *d);
+void
+parts_teardown(struct daemon *d);
+/* d->conf from the file; on failure the reason is on stderr and the exit status returned. */
+int
+parts_load_config(struct daemon *d);
+/* Stops listening. */
+void
+parts_close_listeners(struct daemon *d);
+/* Queues that the file names are as the file says. */
+void
+parts_apply_queues(struct daemon *d, const struct config *conf);
+
+/* clients.c: what conns_config.protocol is made of; its ctx is the daemon. */
+struct conn_protocol
+clients_protocol(struct daemon *d);
+/* The service's output_ready. */
+void
+clients_output_ready(void *ctx, struct session *s);
+
+/* daemon.c: what the parts call; ctx is the daemon. */
+extern const struct loop_hooks daemon_hooks;
+void
+daemon_service_hooks(struct service_config *cfg);
+void
+daemon_runner_hooks(struct runner_config *cfg);
+void
+daemon_on_writer_ready(void *arg, unsigned ready);
+void
+daemon_on_watchdog(void *arg);
+void
+daemon_on_terminate(void *arg, int signo);
+void
+daemon_on_hangup(void *arg, int signo);
+
+#endif

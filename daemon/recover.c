@@ -1,0 +1,105 @@
+#include "recover.h"
+
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/log.h"
+
+struct recovery {
+	struct engine *engine;
+	struct moment now;
+	bool same_boot;
+	struct recovered *found;
+	struct store_error *err;
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	void *progress_ctx;
+};
+
+/* A row that the engine does not take: damage, unless memory ran out. */
+static int
+refused(struct recovery *r, const char *what, struct str name, int err)
+{
+	char field[300];
+
+	r->err->code = err;
+	snprintf(r->err->detail, sizeof r->err->detail, "stored %s %s: %s", what,
+		log_field(field, sizeof field, name), err_str(err));
+	if (err == ERR_DAMAGED)
+		snprintf(r->err->next, sizeof r->err->next,
+			"look with 'wqctl check', or restore a backup of the directory");
+	else
+		snprintf(r->err->next, sizeof r->err->next,
+			"raise the limit in wqd.conf (max_jobs, max_bytes, max_queues) or give it "
+			"memory");
+	return err;
+}
+
+static int
+on_queue(void *ctx, struct str name, const struct queue_settings *s, bool paused)
+{
+	struct recovery *r = ctx;
+	int err = engine_restore_queue(r->engine, name, s, paused);
+
+	if (err < 0)
+		return refused(r, "queue", name, err);
+	r->found->queues++;
+	return 0;
+}
+
+static int
+on_job(void *ctx, const struct job_saved *j)
+{
+	struct recovery *r = ctx;
+	int err = engine_restore_job(r->engine, r->now, j, r->same_boot);
+
+	if (err < 0)
+		return refused(r, "job", j->key, err);
+	r->found->jobs++;
+	return 0;
+}
+
+static int
+on_run(void *ctx, uint64_t run_seq, const struct run_record *rec)
+{
+	struct recovery *r = ctx;
+	int err = engine_restore_run(r->engine, run_seq, rec);
+
+	if (err < 0)
+		return refused(r, "run of", rec->key, err);
+	r->found->runs++;
+	return 0;
+}
+
+static int
+on_answer(void *ctx, const struct answer_saved *a)
+{
+	struct recovery *r = ctx;
+	int err = engine_restore_answer(r->engine, a);
+
+	if (err < 0)
+		return refused(r, "answer", a->id, err);
+	r->found->answers++;
+	return 0;
+}
+
+static void
+on_progress(void *ctx, uint64_t done, uint64_t total)
+{
+	struct recovery *r = ctx;
+
+	if (r->progress)
+		r->progress(r->progress_ctx, done, total);
+}
+
+int
+recover(struct store *st, struct engine *e, struct moment now,
+	void (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx,
+	struct recovered *out, struct store_error *err)
+{
+	struct recovery r = { e, now, st->meta.same_boot, out, err, progress, ctx };
+	const struct recover_sink sink = { &r, on_queue, on_job, on_run, on_answer, on_progress };
+
+	*out = (struct recovered){ 0 };
+	*err = (struct store_error){ 0 };
+	return st->ops->recover(st, &sink, err);
+}

@@ -1,0 +1,45 @@
+/*
+ * The end of the daemon, as a state machine of its own.
+ *
+ *   state         what goes on                       left when
+ *   LETTING_END   no new starts; runs may end        none runs, or `timeout` less the margin
+ *   INTERRUPTING  TERM to what still runs            none runs, or `timeout`
+ *   KILLING       KILL                               none runs
+ *   COMMITTING    all that changed goes to disk,     committed and sent, or the grace of
+ *                 the last replies go out            COMMIT_LIMIT is over
+ *   DONE          the loop is told to end
+ *
+ * A second signal (stop_hurry) goes from LETTING_END to INTERRUPTING at once.
+ * Loop thread only.
+ */
+#ifndef WQD_STOP_H
+#define WQD_STOP_H
+
+#include "net/conn.h"
+#include "run/runner.h"
+#include "service/commit.h"
+
+struct stop;
+
+struct stop_config {
+	struct loop *loop; /* all borrowed */
+	struct runner *runner;
+	struct service *svc;
+	struct committer *committer;
+	struct conns *conns;
+	int64_t timeout_ns; /* from the signal to the last KILL */
+	void *ctx;
+	void (*close_listeners)(void *ctx);
+};
+
+int
+stop_new(const struct stop_config *cfg, struct moment now, struct stop **out);
+void
+stop_free(struct stop *st);
+void
+stop_hurry(struct stop *st, struct moment now);
+/* At the end of each turn of the loop. */
+void
+stop_turn(struct stop *st, struct moment now);
+
+#endif
