@@ -138,7 +138,8 @@ ctl_time_local(int64_t ms, char dst[CTL_TIME_SIZE])
 	struct tm tm;
 	size_t n;
 
-	if (ms < 0 || !localtime_r(&s, &tm) ||
+	/* A time_t of 32 bits ends in 2038. */
+	if (ms < 0 || s != ms / 1000 || !localtime_r(&s, &tm) ||
 		(n = strftime(dst, CTL_TIME_SIZE - 5, "%Y-%m-%d %H:%M:%S", &tm)) == 0)
 		snprintf(dst, CTL_TIME_SIZE, "%lld ms", (long long)ms);
 	else

@@ -12,7 +12,7 @@ now_ns(void)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_BOOTTIME, &ts);
-	return ts.tv_sec * 1000 * NS_PER_MS + ts.tv_nsec;
+	return (int64_t)ts.tv_sec * 1000 * NS_PER_MS + ts.tv_nsec;
 }
 
 int64_t

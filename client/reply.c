@@ -143,7 +143,7 @@ daemon_offset(const wq_t *wq, int64_t now)
 	if (wq->addr.kind != ADDRESS_UNIX)
 		return wq->link.offset;
 	clock_gettime(CLOCK_REALTIME, &ts);
-	off = ts.tv_sec * 1000 * NS_PER_MS + ts.tv_nsec - now;
+	off = (int64_t)ts.tv_sec * 1000 * NS_PER_MS + ts.tv_nsec - now;
 	return (struct clock_offset){ off, off };
 }
 

@@ -25,7 +25,7 @@
  * first, for at most so many turns. */
 #define STALL_NS     (2 * NS_PER_MS)
 #define STALL_TURNS  8u
-#define FAR_FUTURE_S (100ll * 365 * 86400)
+#define FAR_FUTURE_S (30ll * 365 * 86400)
 
 struct loop {
 	unsigned magic;
@@ -216,6 +216,13 @@ tick_ready(evutil_socket_t fd, short what, void *arg)
 		l->armed_ns = INT64_MAX;
 }
 
+/* Seconds as the system takes them: a time_t of 32 bits ends in 2038, and one that wrapped is past. */
+static time_t
+seconds(int64_t s)
+{
+	return sizeof(time_t) < sizeof s && s > INT32_MAX ? INT32_MAX : (time_t)s;
+}
+
 /* Set to wake at `tick_ns`. An earlier time that is set already stays: that costs one needless
  * wake-up instead of a system call each time the tick moves later. */
 static void
@@ -225,7 +232,7 @@ tick_arm(struct loop *l)
 
 	if (l->tick_ns >= l->armed_ns)
 		return;
-	its.it_value.tv_sec = l->tick_ns / NS_PER_S;
+	its.it_value.tv_sec = seconds(l->tick_ns / NS_PER_S);
 	its.it_value.tv_nsec = l->tick_ns % NS_PER_S;
 	if (timerfd_settime(l->tick_fd, TFD_TIMER_ABSTIME, &its, NULL) == 0)
 		l->armed_ns = l->tick_ns;
@@ -245,7 +252,7 @@ step_arm(struct loop *l)
 {
 	struct itimerspec its = { 0 };
 
-	its.it_value.tv_sec = clock_wall_ns() / NS_PER_S + FAR_FUTURE_S;
+	its.it_value.tv_sec = seconds(clock_wall_ns() / NS_PER_S + FAR_FUTURE_S);
 	if (timerfd_settime(l->step_fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &its, NULL) ==
 		0)
 		return true;

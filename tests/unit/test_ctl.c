@@ -162,7 +162,8 @@ START_TEST(times_are_written_for_people)
 
 	ck_assert_int_eq(setenv("TZ", "UTC0", 1), 0);
 	ck_assert_str_eq(ctl_time_local(1772353800007, dst), "2026-03-01 08:30:00.007");
-	ck_assert_str_eq(ctl_time_local(INT64_MAX, dst), "292278994-08-17 07:12:55.807");
+	ck_assert_str_eq(ctl_time_local(INT64_MAX, dst),
+		sizeof(time_t) > 4 ? "292278994-08-17 07:12:55.807" : "9223372036854775807 ms");
 	ck_assert_str_eq(ctl_span(12345, dst), "12.345s");
 	ck_assert_str_eq(ctl_span(-7, dst), "0.007s");
 	ck_assert_str_eq(ctl_span(185000, dst), "3m05s");

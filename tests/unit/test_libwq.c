@@ -493,7 +493,7 @@ armed_ms(const Wq__V1__Update *u)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
-	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000 + u->delay_ms + u->slack_ms;
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000 + u->delay_ms + u->slack_ms;
 }
 
 /* Answers updates as a daemon would that arms at target + slack; all else OK. */
