@@ -5,7 +5,7 @@
  * A socket takes the mode of its descriptor when it is bound, less the umask; so
  * it is born with mode 0, gets its group and its mode, and listens only then.
  * Looking at what is there, removing a stale one and binding happen under a lock
- * on the folder, so that two daemons that start at once can't each remove the
+ * on the folder, so that of two daemons that start at once neither removes the
  * other's. A connect tells a live socket from a stale one.
  */
 #include "net/bind.h"
@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,9 @@
 #include "base/text.h"
 #include "net/peer.h"
 
-#define BACKLOG 4096
+#define BACKLOG       4096
+#define LOCK_TRIES    100
+#define LOCK_PAUSE_MS 10
 
 #define UNIX_PREFIX "unix:"
 #define TCP_PREFIX  "tcp://"
@@ -60,7 +63,10 @@ fail_errno(struct listen_error *err, const char *what, const char *on)
 
 /* ---- unix ---- */
 
-/* The folder of `path`, locked; or -1. */
+/*
+ * The folder of `path`, locked. Only a daemon that starts at the same time holds it, and not for
+ * long; whoever else does, or a folder that can't be opened, keeps us from nothing: -1.
+ */
 static int
 folder_lock(const char *path)
 {
@@ -75,11 +81,15 @@ folder_lock(const char *path)
 		dir[n] = '\0';
 	}
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0 && flock(fd, LOCK_EX) < 0) {
-		close(fd);
-		fd = -1;
+	if (fd < 0)
+		return -1;
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return fd;
+		poll(NULL, 0, LOCK_PAUSE_MS);
 	}
-	return fd;
+	close(fd);
+	return -1;
 }
 
 /* Does anybody answer there? 0: nobody; -EADDRINUSE; or why it can't be told. */
@@ -161,8 +171,6 @@ bind_unix(
 	memcpy(a.un.sun_path, path, n + 1);
 	snprintf(b->address, sizeof b->address, UNIX_PREFIX "%s", path);
 	folder = folder_lock(path);
-	if (folder < 0)
-		return fail_errno(err, "cannot use the folder of", path);
 	b->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (b->fd < 0)
 		code = fail_errno(err, "no socket for", path);
@@ -170,7 +178,8 @@ bind_unix(
 		code = clear_path(&a, err);
 	if (!code)
 		code = bind_path(b->fd, &a, o, b, err);
-	close(folder);
+	if (folder >= 0)
+		close(folder);
 	return code;
 }
 
