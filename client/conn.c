@@ -291,21 +291,28 @@ turn_hello(wq_t *wq, int64_t now, int ready)
 	return 0;
 }
 
+/* On a connection that worked, REFUSED_LIMIT without a request's id means that a message was too
+ * much for the daemon: it would be so again. */
+static bool
+is_fatal_up(int error)
+{
+	return is_fatal(error) || error == -WQ_REFUSED_LIMIT;
+}
+
 static int
 turn_up(wq_t *wq, int64_t now, int ready)
 {
 	int err = 0;
+	bool fatal;
 
 	if (ready & WQ_READABLE)
 		err = recv_turn(wq, now);
 	if (err == 0)
 		err = send_turn(wq, now);
-	if (err < 0) {
-		bool fatal = is_fatal(err);
-
-		return link_down(wq, now, fatal ? err : WQ_ERR_CLOSED, fatal);
-	}
-	return 0;
+	if (err == 0)
+		return 0;
+	fatal = is_fatal_up(err);
+	return link_down(wq, now, fatal ? err : WQ_ERR_CLOSED, fatal);
 }
 
 static int64_t

@@ -167,22 +167,25 @@ options_set_list(struct options *o, const char *text)
 	return 0;
 }
 
-/* What the process says of itself. A name too long is cut before a UTF-8 sequence, not in it. */
+/* A name that the daemon takes as it is: printable ASCII without spaces, cut to its length. */
+static void
+clean_name(char dst[OPTION_CLIENT_MAX + 1], const char *name)
+{
+	size_t n = 0;
+
+	for (; name[n] && n < OPTION_CLIENT_MAX; n++)
+		dst[n] = name[n] > ' ' && name[n] < 0x7f ? name[n] : '_';
+	dst[n] = '\0';
+}
+
+/* What the process says of itself. */
 static void
 from_process(struct options *o)
 {
-	const char *name = program_invocation_short_name;
 	const char *token = secure_getenv("WQ_RUN_TOKEN");
-	size_t n = name ? strlen(name) : 0;
 
-	if (n > OPTION_CLIENT_MAX) {
-		n = OPTION_CLIENT_MAX;
-		while (n > 0 && ((unsigned char)name[n] & 0xc0) == 0x80)
-			n--;
-	}
-	if (n > 0)
-		memcpy(o->client, name, n);
-	o->client[n] = '\0';
+	if (program_invocation_short_name)
+		clean_name(o->client, program_invocation_short_name);
 	if (token && options_set(o, "run_token", token) < 0)
 		o->run_token = 0;
 }

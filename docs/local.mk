@@ -22,3 +22,25 @@ update-libwq: tests/unit/test_libwq_parts
 	sed -i -e '/^\.\\" begin options/,/^\.\\" end options/{/ options/!d}' \
 		-e '/^\.\\" begin options/r update-libwq.tmp' $(srcdir)/%reldir%/man/libwq.3
 	rm -f update-libwq.tmp
+
+# Examples of libwq: compiled as a user would, run by tests/system/test_examples.py.
+EXAMPLE_INCLUDES = -I$(srcdir)/include
+EXAMPLE_FLAGS = -std=c99 $(WQ_WARNINGS) $(WQ_HARDENING) $(WQ_SANITIZE)
+dist_wqdexamples_DATA += %reldir%/examples/heartbeat.c %reldir%/examples/debounce.c %reldir%/examples/lease.c %reldir%/examples/reaper.c
+check_PROGRAMS += %reldir%/examples/heartbeat %reldir%/examples/debounce %reldir%/examples/lease %reldir%/examples/reaper
+%canon_reldir%_examples_heartbeat_SOURCES = %reldir%/examples/heartbeat.c
+%canon_reldir%_examples_heartbeat_CPPFLAGS = $(EXAMPLE_INCLUDES)
+%canon_reldir%_examples_heartbeat_CFLAGS = $(EXAMPLE_FLAGS)
+%canon_reldir%_examples_heartbeat_LDADD = client/libwq.la
+%canon_reldir%_examples_debounce_SOURCES = %reldir%/examples/debounce.c
+%canon_reldir%_examples_debounce_CPPFLAGS = $(EXAMPLE_INCLUDES)
+%canon_reldir%_examples_debounce_CFLAGS = $(EXAMPLE_FLAGS)
+%canon_reldir%_examples_debounce_LDADD = client/libwq.la
+%canon_reldir%_examples_lease_SOURCES = %reldir%/examples/lease.c
+%canon_reldir%_examples_lease_CPPFLAGS = $(EXAMPLE_INCLUDES)
+%canon_reldir%_examples_lease_CFLAGS = $(EXAMPLE_FLAGS)
+%canon_reldir%_examples_lease_LDADD = client/libwq.la
+%canon_reldir%_examples_reaper_SOURCES = %reldir%/examples/reaper.c
+%canon_reldir%_examples_reaper_CPPFLAGS = $(EXAMPLE_INCLUDES)
+%canon_reldir%_examples_reaper_CFLAGS = $(EXAMPLE_FLAGS)
+%canon_reldir%_examples_reaper_LDADD = client/libwq.la

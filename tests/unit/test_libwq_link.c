@@ -583,22 +583,68 @@ END_TEST
 static void
 script_complain(struct fake *f)
 {
-	Wq__V1__Reply r = fake_answer(0, ST(INVALID));
+	Wq__V1__Reply r = fake_answer(0, *(Wq__V1__Status *)f->arg);
 
 	fake_greet(f);
 	fake_free(fake_expect(f, OP(UPDATE)));
 	r.message = (char *)(uintptr_t) "malformed";
 	fake_reply(f, &r);
 	fake_close(f);
+	if (r.status != ST(TIMEOUT))
+		return;
+	fake_greet(f);
+	fake_serve(f, OP(UPDATE), ST(CREATED));
+	fake_wait_eof(f);
 }
 
-START_TEST(a_complaint_about_the_connection_fails_what_is_in_flight)
+/* It was sent badly, or is too much: the next connection would see the same. */
+START_TEST(a_complaint_about_a_message_fails_what_is_in_flight)
+{
+	Wq__V1__Status st = _i ? ST(REFUSED_LIMIT) : ST(INVALID);
+	struct fake f;
+	wq_t *wq = fake_connected(&f, script_complain, &st, "reconnect_min=1h,reconnect_max=1h");
+
+	ck_assert_int_eq(wq_update(wq, NULL, "k", 1, NULL, NULL), -(int)st);
+	ck_assert_str_eq(wq_message(wq), "malformed");
+	fake_done_with(&f, wq);
+}
+END_TEST
+
+START_TEST(a_message_that_came_too_slowly_is_sent_again)
+{
+	Wq__V1__Status st = ST(TIMEOUT);
+	struct fake f;
+	wq_t *wq = fake_connected(&f, script_complain, &st, QUICK);
+
+	ck_assert_int_eq(wq_update(wq, NULL, "k", 1, NULL, NULL), 0);
+	fake_done_with(&f, wq);
+}
+END_TEST
+
+static void
+script_full(struct fake *f)
+{
+	fake_accept(f);
+	fake_status(f, 0, ST(REFUSED_LIMIT));
+	fake_wait_eof(f);
+	fake_greet(f);
+	fake_serve(f, OP(UPDATE), ST(CREATED));
+	fake_wait_eof(f);
+}
+
+START_TEST(a_daemon_with_too_many_connections_is_tried_again)
 {
 	struct fake f;
-	wq_t *wq = fake_connected(&f, script_complain, NULL, "reconnect_min=1h,reconnect_max=1h");
+	struct seen s = { 0 };
+	wq_t *wq;
 
-	ck_assert_int_eq(wq_update(wq, NULL, "k", 1, NULL, NULL), -WQ_INVALID);
-	ck_assert_str_eq(wq_message(wq), "malformed");
+	fake_init(&f);
+	fake_run(&f, script_full, NULL);
+	ck_assert_int_eq(wq_new(f.server, &wq), 0);
+	ck_assert_int_eq(wq_set(wq, "reconnect_min", "1ms"), 0);
+	ck_assert_int_eq(wq_send_update(wq, NULL, "k", 1, NULL, note, &s), 0);
+	ck_assert_int_eq(wq_run(wq, -1), 0);
+	ck_assert_int_eq(s.result[0], 0);
 	fake_done_with(&f, wq);
 }
 END_TEST
@@ -626,6 +672,8 @@ main(void)
 	tcase_add_loop_test(tc, a_reply_that_cannot_be_true_is_a_protocol_error, 0, LIES);
 	tcase_add_loop_test(tc, a_greeting_of_another_protocol_is_refused, 0, 4);
 	tcase_add_test(tc, a_frame_that_would_unfold_without_end_is_refused);
-	tcase_add_test(tc, a_complaint_about_the_connection_fails_what_is_in_flight);
+	tcase_add_loop_test(tc, a_complaint_about_a_message_fails_what_is_in_flight, 0, 2);
+	tcase_add_test(tc, a_message_that_came_too_slowly_is_sent_again);
+	tcase_add_test(tc, a_daemon_with_too_many_connections_is_tried_again);
 	return unit_run(s);
 }

@@ -126,6 +126,9 @@ START_TEST(options_have_their_documented_defaults)
 	unsetenv("WQ_RUN_TOKEN");
 	options_default(&o);
 	ck_assert_str_eq(o.client, "test_libwq_parts");
+	program_invocation_short_name = (char *)(uintptr_t) "a b\n\xff-";
+	options_default(&o);
+	ck_assert_str_eq(o.client, "a_b__-");
 	ck_assert_int_eq(o.connect_timeout_ms, 5000);
 	ck_assert_int_eq(o.timeout_ms, 30000);
 	ck_assert(o.reconnect && o.resend && !o.sole_updater);
