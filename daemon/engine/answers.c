@@ -113,7 +113,8 @@ answer_insert(struct engine *e, struct answer *a, int64_t until_ns)
 }
 
 void
-answer_keep(struct engine *e, struct answer *a, const struct job_reply *r)
+answer_keep(struct engine *e, struct answer *a, const struct job_reply *r, const struct job *j,
+	enum durability level)
 {
 	answer_set_reply(a, r);
 	/* Without memory the request stands, and its repetition would be a second one. */
@@ -121,7 +122,11 @@ answer_keep(struct engine *e, struct answer *a, const struct job_reply *r)
 		answer_drop(e, a);
 		return;
 	}
-	if (!a->dirty.gone)
+	if (a->dirty.gone || (level == LEVEL_MEMORY && !(j && j->durable)))
+		return;
+	if (j)
+		dirty_mark_with(e, &a->dirty, &j->dirty);
+	else
 		dirty_mark(e, &a->dirty);
 }
 

@@ -172,7 +172,7 @@ ask_done(struct ask *a, enum status st)
 	a->r.status = st;
 	reply_after(a->e, &a->r, a->q, a->j);
 	if (a->answer) {
-		answer_keep(a->e, a->answer, &a->r);
+		answer_keep(a->e, a->answer, &a->r, a->j, a->level);
 		a->answer = NULL;
 	}
 	ask_copy_names(a);

@@ -186,7 +186,7 @@ delete_event(struct engine *e, const struct engine_event *ev)
 	st = job_word(OP_DELETE, a.j->state);
 	job_undead(e, a.j);
 	job_drop_pending(e, a.j, OP_DELETE, closed_state(a.j, job_running(a.j)));
-	history_drop_job(e, a.j);
+	history_purge(e, a.j);
 	a.j->forget = job_running(a.j);
 	job_touch(e, a.j, a.level);
 	ask_done(&a, st);

@@ -3,6 +3,9 @@
  * once, at the place of its first change, so that what a mark promises stays
  * promised. A thing that dies on it, or that the store knows, stays as a
  * tombstone in that place until it has been handed out.
+ *
+ * What only makes sense together (the end of a run and its record, a change and
+ * the answer that tells of it) has one mark and is handed out together.
  */
 #include "base/alloc.h"
 #include "engine/internal.h"
@@ -23,6 +26,21 @@ dirty_mark(struct engine *e, struct dirty *d)
 	d->mark = ++e->marks;
 	e->n_dirty++;
 	list_append(&e->dirty, &d->link);
+}
+
+void
+dirty_mark_with(struct engine *e, struct dirty *d, const struct dirty *leader)
+{
+	if (list_linked(&d->link))
+		return;
+	if (leader->gone || !list_linked(&leader->link)) {
+		dirty_mark(e, d);
+		return;
+	}
+	d->mark = leader->mark;
+	e->n_dirty++;
+	/* Right behind it. */
+	list_append(leader->link.next, &d->link);
 }
 
 static void
@@ -213,9 +231,15 @@ uint64_t
 engine_take_dirty(
 	struct engine *e, struct moment now, size_t limit, const struct persist_sink *sink)
 {
+	uint64_t mark = 0;
 	struct dirty *d;
 
-	while (limit-- > 0 && (d = list_first(&e->dirty, struct dirty, link)) != NULL) {
+	while ((d = list_first(&e->dirty, struct dirty, link)) != NULL) {
+		/* What has one mark stays together, whatever the limit. */
+		if (d->mark != mark && limit == 0)
+			break;
+		mark = d->mark;
+		limit -= limit > 0;
 		put_thing(sink, now, d);
 		dirty_unmark(e, d);
 		d->stored = true;

@@ -29,6 +29,13 @@ sweep_active(const struct queue *q)
 	return q->sweep.scanning || q->sweep.found.n > 0;
 }
 
+void
+sweep_queue(struct engine *e, struct queue *q)
+{
+	if (!list_linked(&q->sweep.link))
+		list_append(&e->sweeps, &q->sweep.link);
+}
+
 static void
 sweep_begin(struct engine *e, struct queue *q, enum timer_policy policy)
 {
@@ -43,8 +50,7 @@ sweep_begin(struct engine *e, struct queue *q, enum timer_policy policy)
 	q->sweep.policy = policy;
 	q->sweep.until_seq = e->seq;
 	q->sweep.next = q->jobs.next;
-	if (!list_linked(&q->sweep.link))
-		list_append(&e->sweeps, &q->sweep.link);
+	sweep_queue(e, q);
 }
 
 void
@@ -100,6 +106,8 @@ sweep_step(struct engine *e, struct queue *q)
 	struct list *at = q->sweep.next;
 	struct timer *t;
 
+	if (queue_pop_colour(e, q))
+		return true;
 	if (q->sweep.scanning && at != &q->jobs) {
 		q->sweep.next = at->next;
 		sweep_visit(e, q, list_entry(at, struct job, of_queue));
@@ -130,6 +138,8 @@ remove_step(struct engine *e, struct queue *q)
 	struct job *j = list_first(&q->jobs, struct job, of_queue);
 	struct record *r;
 
+	if (queue_pop_colour(e, q))
+		return true;
 	if (!j) {
 		group_wake(e, &q->deleter, ST_OK, NULL);
 		queue_remove(e, q);
@@ -198,8 +208,7 @@ drain_end(struct engine *e, struct queue *q)
 	if (q->deleting) {
 		wq_assert(q->n_armed == 0);
 		q->removing = true;
-		list_del(&q->sweep.link);
-		list_append(&e->sweeps, &q->sweep.link);
+		sweep_queue(e, q);
 		return;
 	}
 	q->draining = false;
@@ -273,6 +282,8 @@ drain_event(struct engine *e, const struct engine_event *ev)
 		ask_fail(&a, ST_REFUSED_DRAINING, "the queue is being deleted");
 		return;
 	}
+	if (!op->pause_after)
+		a.level = LEVEL_ASYNC;
 	err = wait_join(&a, op->pause_after ? W_DRAIN_PAUSE : W_DRAIN, &a.q->drains, a.q, NULL,
 		op->timeout_ns);
 	if (err < 0) {

@@ -85,6 +85,7 @@ engine_init_parts(struct engine *e)
 		list_init(&e->turn[p]);
 	list_init(&e->all_waiters);
 	list_init(&e->wake);
+	list_init(&e->purges);
 	list_init(&e->sweeps);
 	list_init(&e->dirty);
 	list_init(&e->grave);
@@ -173,6 +174,7 @@ engine_free(struct engine *e)
 		return;
 	CHECK_OBJ(e, ENGINE_MAGIC);
 	wait_free_all(e);
+	history_free(e);
 	engine_free_jobs(e);
 	engine_free_answers(e);
 	engine_free_dead(e);
@@ -243,7 +245,8 @@ engine_next_due(const struct engine *e, struct moment now)
 	const struct timer *w = timers_first(&e->wall);
 	int64_t due_ns = INT64_MAX;
 
-	if (!list_empty(&e->wake) || !list_empty(&e->sweeps) || dispatch_wanted(e))
+	if (!list_empty(&e->wake) || !list_empty(&e->sweeps) || !list_empty(&e->purges) ||
+		dispatch_wanted(e))
 		return now.boot_ns;
 	for (size_t i = 0; i < ARRAY_SIZE(boot); i++) {
 		const struct timer *t = timers_first(boot[i]);
@@ -285,6 +288,7 @@ engine_tick(struct engine *e)
 		backoff_some(e, SHARE);
 		dispatch_some(e, SHARE);
 		history_retire_some(e, SHARE);
+		history_purge_some(e, SHARE);
 		answers_expire_some(e, SHARE);
 	} while (e->budget > 0 && e->budget < before);
 }

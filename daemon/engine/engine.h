@@ -298,7 +298,8 @@ engine_dirty_mark(const struct engine *e);
  * interval (a hand-over, a sync request). */
 bool
 engine_dirty_urgent(const struct engine *e);
-/* Hands out at most `limit` changed things, oldest mark first; the rest stays dirty.
+/* Hands out at most `limit` changed things, oldest mark first; the rest stays dirty. What must be
+ * stored together has one mark and comes together, even when that is over the limit.
  * Returns the mark up to which everything has now been taken. */
 uint64_t
 engine_take_dirty(

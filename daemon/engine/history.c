@@ -111,6 +111,15 @@ record_map(struct engine *e, struct record *r)
 
 /* ---- keeping ---- */
 
+/* What a delete leaves for later turns: the job's records up to `until_seq`. */
+struct purge {
+	struct list link; /* engine.purges */
+	struct job *job;  /* pinned */
+	uint64_t until_seq;
+};
+
+#define PURGE_AT_ONCE 64u
+
 static void
 history_unlink(struct engine *e, struct record *r)
 {
@@ -137,6 +146,68 @@ history_drop_job(struct engine *e, struct job *j)
 
 	while ((r = history_newest(j)) != NULL)
 		history_drop(e, r);
+}
+
+static struct record *
+history_oldest_of(const struct job *j)
+{
+	return list_empty(&j->records) ? NULL : list_entry(j->records.prev, struct record, of_job);
+}
+
+void
+history_purge(struct engine *e, struct job *j)
+{
+	uint32_t most = PURGE_AT_ONCE;
+	struct record *r;
+	struct purge *p;
+
+	while (most-- > 0 && (r = history_newest(j)) != NULL)
+		history_drop(e, r);
+	if (list_empty(&j->records))
+		return;
+	p = x_alloc(sizeof *p);
+	if (!p) {
+		history_drop_job(e, j);
+		return;
+	}
+	p->job = j;
+	p->until_seq = e->run_seq;
+	j->pins++;
+	list_append(&e->purges, &p->link);
+}
+
+static void
+purge_end(struct engine *e, struct purge *p)
+{
+	list_del(&p->link);
+	p->job->pins--;
+	job_settle(e, p->job);
+	x_free(p);
+}
+
+void
+history_purge_some(struct engine *e, uint32_t most)
+{
+	struct purge *p;
+
+	while (most-- > 0 && (p = list_first(&e->purges, struct purge, link)) != NULL &&
+		engine_spend(e)) {
+		struct record *r = history_oldest_of(p->job);
+
+		if (r && r->seq <= p->until_seq)
+			history_drop(e, r);
+		else
+			purge_end(e, p);
+	}
+}
+
+void
+history_free(struct engine *e)
+{
+	struct purge *p;
+
+	while ((p = list_first(&e->purges, struct purge, link)) != NULL)
+		purge_end(e, p);
 }
 
 /* The oldest of the queue is over. */
@@ -205,8 +276,10 @@ history_add(struct engine *e, struct job *j, struct record *r)
 	if (!j->dead && (q->s.retention_count == 0 || q->s.retention_ns == 0))
 		return;
 	history_link(e, j, r);
-	if (j->durable)
-		dirty_mark(e, &r->dirty);
+	if (j->durable) {
+		job_changed(e, j);
+		dirty_mark_with(e, &r->dirty, &j->dirty);
+	}
 	/* One comes, one goes; what a lowered limit left over goes in its own time. */
 	if (q->n_records > q->s.retention_count)
 		history_evict(e, history_oldest(q));

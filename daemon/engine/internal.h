@@ -150,7 +150,7 @@ struct waiter {
 	struct list all;  /* engine.all_waiters */
 	struct wait_group *group;
 	struct timer timer; /* engine.timeouts */
-	bool durable;
+	enum durability level;
 	struct job_reply reply; /* as it was when it began to wait */
 	struct answer *answer;  /* owned: kept when it is answered */
 };
@@ -339,6 +339,7 @@ struct engine {
 	uint32_t credit[N_PRIORITIES];
 	struct list all_waiters;
 	struct list wake;   /* wait groups to be answered */
+	struct list purges; /* jobs whose records go */
 	struct list sweeps; /* queues with paced work */
 	struct list dirty, grave;
 	uint64_t marks;
@@ -550,8 +551,8 @@ job_wait_unready(struct engine *e, struct job *j);
 /* The pending instance is gone and will not run. */
 void
 job_wait_dropped(struct engine *e, struct job *j);
-/* Answers waiters that are awake. Returns false when some were left. */
-bool
+/* Answers waiters that are awake. */
+void
 wait_answer_some(struct engine *e, uint32_t most);
 void
 wait_timeouts_some(struct engine *e, uint32_t most);
@@ -598,6 +599,9 @@ queue_ready_back(struct engine *e, struct job *j);
 /* Off the lists; its colour stays with the caller. */
 void
 queue_ready_take(struct engine *e, struct job *j);
+/* The oldest colour ends, if it is over. */
+bool
+queue_pop_colour(struct engine *e, struct queue *q);
 void
 colour_leave(struct engine *e, struct queue *q, struct colour *c);
 void
@@ -621,7 +625,10 @@ drain_check(struct engine *e, struct queue *q);
 /* The last waiter of the drain (or delete) left. */
 void
 drain_left(struct engine *e, struct queue *q);
-/* Paced work: timers expedited or cancelled, records of a deleted queue. */
+/* There is paced work for the queue. */
+void
+sweep_queue(struct engine *e, struct queue *q);
+/* Paced work: colours that are over, timers expedited or cancelled, records of a deleted queue. */
 void
 sweep_some(struct engine *e, uint32_t most);
 /* The job leaves queue.jobs. */
@@ -717,6 +724,14 @@ void
 history_drop(struct engine *e, struct record *r);
 void
 history_drop_job(struct engine *e, struct job *j);
+/* The same for many: some now, the rest in later turns. */
+void
+history_purge(struct engine *e, struct job *j);
+void
+history_purge_some(struct engine *e, uint32_t most);
+/* Purges that were left over. */
+void
+history_free(struct engine *e);
 /* The last attempt of a generation, or NULL. */
 struct record *
 history_find(const struct engine *e, const struct job *j, uint64_t generation);
@@ -740,9 +755,10 @@ answer_find(const struct engine *e, struct str id);
 /* Not yet kept. 0 or -ENOMEM. */
 int
 answer_new(struct engine *e, struct str id, struct answer **out);
-/* Remembers `r` under it (given). */
+/* Remembers `r` under it (given); stored with the job (NULL: none) when `level` says so. */
 void
-answer_keep(struct engine *e, struct answer *a, const struct job_reply *r);
+answer_keep(struct engine *e, struct answer *a, const struct job_reply *r, const struct job *j,
+	enum durability level);
 void
 answer_drop(struct engine *e, struct answer *a);
 void
@@ -758,6 +774,9 @@ void
 dirty_init(struct dirty *d, enum dirty_kind kind);
 void
 dirty_mark(struct engine *e, struct dirty *d);
+/* The same, to be stored together with `leader` if that is still to be stored. */
+void
+dirty_mark_with(struct engine *e, struct dirty *d, const struct dirty *leader);
 /* The thing is dead: a tombstone until the store knows, else straight to the graveyard. */
 void
 dirty_gone(struct engine *e, struct dirty *d);

@@ -67,13 +67,10 @@ engine_get(const struct engine *e, struct moment now, const struct job_name *nam
 #define LIST_LOOKS 4096u /* records looked at for one page */
 
 static bool
-list_matches(const struct list_filter *f, const struct queue *q, const struct job *j,
-	const struct job_view *v)
+list_matches(const struct list_filter *f, const struct job_view *v)
 {
 	struct str key = v->key;
 
-	if (q && j->q != q)
-		return false;
 	if (key.n < f->prefix.n || (f->prefix.n && memcmp(key.p, f->prefix.p, f->prefix.n) != 0))
 		return false;
 	if (f->has_state && v->state != f->state)
@@ -102,10 +99,10 @@ engine_list(const struct engine *e, struct moment now, const struct list_filter 
 	for (bool more = true; at < stop && limit > 0 && more; at++) {
 		const struct job *j = slab_at(&e->slab, (uint32_t)at);
 
-		if (!j || j->dirty.gone)
+		if (!j || j->dirty.gone || (q && j->q != q))
 			continue;
 		job_look(j, now, &v);
-		if (!list_matches(f, q, j, &v))
+		if (!list_matches(f, &v))
 			continue;
 		more = each(arg, &v);
 		limit--;

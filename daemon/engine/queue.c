@@ -202,19 +202,40 @@ queue_ready_take(struct engine *e, struct job *j)
 	j->aside = false;
 }
 
+/* The oldest colour is closed and empty. */
+static bool
+colour_over(const struct queue *q)
+{
+	const struct colour *oldest = list_first(&q->colours, struct colour, link);
+
+	return oldest->n == 0 && oldest != queue_colour(q);
+}
+
+bool
+queue_pop_colour(struct engine *e, struct queue *q)
+{
+	struct colour *oldest = list_first(&q->colours, struct colour, link);
+
+	if (!colour_over(q))
+		return false;
+	group_wake(e, &oldest->waiters, ST_OK, NULL);
+	colour_free(oldest);
+	return true;
+}
+
+/* Flushes may have closed a great many behind one slow run. */
+#define COLOURS_AT_ONCE 16u
+
 void
 colour_leave(struct engine *e, struct queue *q, struct colour *c)
 {
 	wq_assert(c->n > 0);
 	c->n--;
-	for (;;) {
-		struct colour *oldest = list_first(&q->colours, struct colour, link);
-
-		if (oldest->n > 0 || oldest == queue_colour(q))
+	for (uint32_t most = COLOURS_AT_ONCE; most > 0; most--)
+		if (!queue_pop_colour(e, q))
 			return;
-		group_wake(e, &oldest->waiters, ST_OK, NULL);
-		colour_free(oldest);
-	}
+	if (colour_over(q))
+		sweep_queue(e, q);
 }
 
 /* ---- requests ---- */

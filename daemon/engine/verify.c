@@ -99,8 +99,8 @@ verify_colours(const struct queue *q)
 		bool newest = c->link.next == &q->colours;
 
 		n += c->n;
-		/* An empty one that is over goes at once, and nobody waits for one that is open. */
-		wq_assert(!oldest || newest || c->n > 0);
+		/* An empty one that is over goes soon, and nobody waits for one that is open. */
+		wq_assert(!oldest || newest || c->n > 0 || list_linked(&q->sweep.link));
 		wq_assert(!newest || !c->waiters);
 		oldest = false;
 	}
@@ -169,7 +169,7 @@ verify_dirty(const struct engine *e)
 	size_t n = 0;
 
 	list_each(d, &e->dirty, struct dirty, link) {
-		wq_assert(d->mark > mark);
+		wq_assert(d->mark >= mark && d->mark > 0);
 		mark = d->mark;
 		n++;
 	}

@@ -236,7 +236,7 @@ wait_join(struct ask *a, enum wait_kind kind, struct wait_group **slot, struct q
 		x_free(w);
 		return -ENOMEM;
 	}
-	w->durable = a->level == LEVEL_SYNC;
+	w->level = a->level;
 	w->reply = a->r;
 	w->answer = a->answer;
 	a->answer = NULL;
@@ -317,27 +317,23 @@ waiter_answer(struct engine *e, struct waiter *w, struct wait_group *g)
 	w->reply.run = g->record ? &g->record->r : NULL;
 	reply_after(e, &w->reply, g->q, g->job);
 	if (w->answer) {
-		answer_keep(e, w->answer, &w->reply);
+		answer_keep(e, w->answer, &w->reply, g->job, w->level);
 		w->answer = NULL;
 	}
-	if (w->durable && e->n_dirty > 0)
+	if (w->level == LEVEL_SYNC && e->n_dirty > 0)
 		e->urgent = true;
-	engine_reply(e, w->ticket, w->durable, &w->reply);
+	engine_reply(e, w->ticket, w->level == LEVEL_SYNC, &w->reply);
 	waiter_end(e, w);
 }
 
-bool
+void
 wait_answer_some(struct engine *e, uint32_t most)
 {
 	struct wait_group *g;
 
-	while ((g = list_first(&e->wake, struct wait_group, link)) != NULL) {
-		if (most == 0 || !engine_spend(e))
-			return false;
-		most--;
+	while (most-- > 0 && (g = list_first(&e->wake, struct wait_group, link)) != NULL &&
+		engine_spend(e))
 		waiter_answer(e, list_first(&g->waiters, struct waiter, link), g);
-	}
-	return true;
 }
 
 void

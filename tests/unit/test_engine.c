@@ -954,6 +954,84 @@ START_TEST(waking_many_takes_turns_in_order)
 }
 END_TEST
 
+static bool
+count_run(void *arg, const struct run_record *r)
+{
+	(void)r;
+	(*(size_t *)arg)++;
+	return true;
+}
+
+static size_t
+kept(const char *queue, const char *key)
+{
+	struct job_name name = { str_from(queue), str_from(key) };
+	size_t n = 0;
+
+	engine_history(e, &name, 0, SIZE_MAX, count_run, &n);
+	return n;
+}
+
+START_TEST(history_is_kept_by_count_and_age)
+{
+	open_engine();
+	ck_assert_int_eq(SET("default", "retention_count=3", "retention=10s"), ST_OK);
+	for (int i = 0; i < 5; i++) {
+		update("", "a", 0);
+		pass(S);
+	}
+	ck_assert_uint_eq(kept("", "a"), 3);
+	pass(7 * S);
+	tick();
+	ck_assert_uint_eq(kept("", "a"), 2);
+	pass(3 * S);
+	tick();
+	ck_assert_uint_eq(stats().jobs, 0);
+	close_engine();
+}
+END_TEST
+
+START_TEST(a_delete_of_many_runs_takes_turns)
+{
+	open_engine();
+	for (int i = 0; i < 500; i++)
+		update("", "a", 0);
+	ck_assert_uint_eq(kept("", "a"), 500);
+	ck_assert_int_eq(job_op(EV_DELETE, "", "a"), ST_OK);
+	ck_assert_uint_lt(kept("", ""), 500);
+	ck_assert_uint_gt(kept("", ""), 0);
+	ck_assert_int_eq(update("", "a", 0), ST_CREATED);
+	tick();
+	ck_assert_uint_eq(kept("", ""), 1);
+	close_engine();
+}
+END_TEST
+
+START_TEST(low_priority_gets_its_share)
+{
+	char key[16];
+	size_t low = 0;
+
+	open_engine();
+	engine_free(e);
+	cfg.max_runs = 1;
+	ck_assert_int_eq(engine_new(&cfg, &e), 0);
+	CREATE("high", "priority=high");
+	CREATE("low", "priority=low");
+	for (int i = 0; i < 50; i++) {
+		snprintf(key, sizeof key, "k%d", i);
+		update("high", key, 0);
+		update("low", key, 0);
+	}
+	for (uint64_t id = 1; id <= 34; id++) {
+		end(id, RUN_DONE);
+		low += str_eq(started(0).queue, STR("low"));
+	}
+	ck_assert_uint_eq(low, 2);
+	close_engine();
+}
+END_TEST
+
 /* ---- storing ---- */
 
 struct store_copy {
@@ -1166,6 +1244,9 @@ main(void)
 	tcase_add_test(tc, a_sooner_schedule_moves_a_waiting_retry);
 	tcase_add_test(tc, an_idempotency_id_is_applied_once);
 	tcase_add_test(tc, waking_many_takes_turns_in_order);
+	tcase_add_test(tc, history_is_kept_by_count_and_age);
+	tcase_add_test(tc, a_delete_of_many_runs_takes_turns);
+	tcase_add_test(tc, low_priority_gets_its_share);
 	tcase_add_test(tc, positions_not_pushes);
 	tcase_add_test(tc, a_cut_run_is_interrupted_and_runs_again);
 	tcase_add_test(tc, misfires_follow_the_policy);
