@@ -1,0 +1,53 @@
+"""The README's tour is run as it stands: each `$` line is typed, what follows is what it printed."""
+import os
+import re
+import shlex
+import subprocess
+
+from conftest import BUILD, SOURCE
+
+MARK = "---end-of-command---"
+
+
+def tour():
+    """(command, expected output) in order, over all console blocks."""
+    steps = []
+    for block in re.findall(r"^```console\n(.*?)^```", (SOURCE / "README.md").read_text(), re.S | re.M):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                steps.append([line[2:], []])
+            elif line.startswith("> "):
+                steps[-1][0] += "\n" + line[2:]
+            else:
+                steps[-1][1].append(line)
+    return steps
+
+
+def shape(line):
+    """A line without what differs from run to run: numbers, times, 'in' or 'ago'."""
+    line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}", "TIME", line)
+    line = re.sub(r"\((in )?-?[\d.hmsd]+( ago)?\)", "(REL)", line)
+    line = re.sub(r"(took|started) [\d.hms]+", r"\1 N", line)
+    return re.sub(r"\b\d{10,}\b", "MS", line).rstrip()
+
+
+def test_the_tour_prints_what_it_says(tmp):
+    steps = tour()
+    assert len(steps) > 20
+    script = "".join(
+        f"{cmd}\nprintf '%s\\n' {shlex.quote(MARK)}\n".replace("/tmp/wq-tour", str(tmp / "t"))
+        for cmd, _ in steps)
+    env = dict(os.environ, PATH=f"{BUILD}/daemon:{BUILD}/client:{os.environ['PATH']}")
+    env.pop("WQ_SERVER", None)
+    done = subprocess.run(["bash"], input=script, env=env, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+    got = done.stdout.split(MARK + "\n")
+    for (cmd, want), out in zip(steps, got):
+        want = [shape(w.replace("/tmp/wq-tour", str(tmp / "t"))) for w in want]
+        assert [shape(line) for line in out.splitlines()] == want, f"$ {cmd}\n{out}"
+    assert len(got) == len(steps) + 1, done.stdout
+
+
+def test_the_two_commands_stand_there():
+    text = (SOURCE / "README.md").read_text()
+    assert "./bootstrap && make demo" in text and "./bootstrap && make check" in text
