@@ -199,7 +199,8 @@ mark_set(struct run_mark *m, const Wq__V1__Run *r)
 {
 	*m = (struct run_mark){ .set = true, .generation = r->generation, .attempt = r->attempt };
 	memcpy(m->queue, r->queue, strnlen(r->queue, QUEUE_MAX));
-	memcpy(m->key, r->key.data, r->key.len < KEY_MAX ? r->key.len : KEY_MAX);
+	if (r->key.len) /* without one it has no address either */
+		memcpy(m->key, r->key.data, r->key.len < KEY_MAX ? r->key.len : KEY_MAX);
 }
 
 static bool
