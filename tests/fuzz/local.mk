@@ -1,15 +1,25 @@
 # Fuzz targets. Each is built with replay.c, which make check runs over its seeds, and, after
 # configure --enable-fuzzers CC=clang, with libFuzzer: make fuzz FUZZ_SECONDS=300 searches with
 # each for so long; what it learns stays in the folder fuzz-corpus of the build tree.
-FUZZ_NAMES = conf frame reply text wire
+FUZZ_NAMES = client conf ctl frame reply text wire
 FUZZ_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
 FUZZ_SECONDS = 60
 EXTRA_DIST += %reldir%/seeds %reldir%/make_seeds.py
+
+UNIT_TESTS += %reldir%/replay_client
+%canon_reldir%_replay_client_SOURCES = %reldir%/fuzz_client.c %reldir%/replay.c
+%canon_reldir%_replay_client_CPPFLAGS = $(FUZZ_CPPFLAGS) -DFUZZ_SEEDS='"$(abs_srcdir)/%reldir%/seeds/client"'
+%canon_reldir%_replay_client_LDADD = client/libwqclient.la $(WQD_LIBS)
 
 UNIT_TESTS += %reldir%/replay_conf
 %canon_reldir%_replay_conf_SOURCES = %reldir%/fuzz_conf.c %reldir%/replay.c %reldir%/fuzz.h
 %canon_reldir%_replay_conf_CPPFLAGS = $(FUZZ_CPPFLAGS) -DFUZZ_SEEDS='"$(abs_srcdir)/%reldir%/seeds/conf"'
 %canon_reldir%_replay_conf_LDADD = $(WQD_LIBS)
+
+UNIT_TESTS += %reldir%/replay_ctl
+%canon_reldir%_replay_ctl_SOURCES = %reldir%/fuzz_ctl.c %reldir%/replay.c
+%canon_reldir%_replay_ctl_CPPFLAGS = $(FUZZ_CPPFLAGS) -I$(srcdir)/client -DFUZZ_SEEDS='"$(abs_srcdir)/%reldir%/seeds/ctl"'
+%canon_reldir%_replay_ctl_LDADD = client/libctl.a client/libwq.la $(WQD_LIBS) $(JANSSON_LIBS)
 
 UNIT_TESTS += %reldir%/replay_frame
 %canon_reldir%_replay_frame_SOURCES = %reldir%/fuzz_frame.c %reldir%/replay.c
@@ -33,10 +43,20 @@ UNIT_TESTS += %reldir%/replay_wire
 
 .PHONY: fuzz
 if FUZZERS
-FUZZERS_BUILT = %reldir%/fuzz_conf %reldir%/fuzz_frame %reldir%/fuzz_reply %reldir%/fuzz_text \
-	%reldir%/fuzz_wire
+FUZZERS_BUILT = %reldir%/fuzz_client %reldir%/fuzz_conf %reldir%/fuzz_ctl %reldir%/fuzz_frame \
+	%reldir%/fuzz_reply %reldir%/fuzz_text %reldir%/fuzz_wire
 noinst_PROGRAMS += $(FUZZERS_BUILT)
 LIBFUZZER = $(AM_LDFLAGS) -fsanitize=fuzzer
+
+%canon_reldir%_fuzz_client_SOURCES = %reldir%/fuzz_client.c
+%canon_reldir%_fuzz_client_CPPFLAGS = $(FUZZ_CPPFLAGS)
+%canon_reldir%_fuzz_client_LDFLAGS = $(LIBFUZZER)
+%canon_reldir%_fuzz_client_LDADD = client/libwqclient.la $(WQD_LIBS)
+
+%canon_reldir%_fuzz_ctl_SOURCES = %reldir%/fuzz_ctl.c
+%canon_reldir%_fuzz_ctl_CPPFLAGS = $(FUZZ_CPPFLAGS) -I$(srcdir)/client
+%canon_reldir%_fuzz_ctl_LDFLAGS = $(LIBFUZZER)
+%canon_reldir%_fuzz_ctl_LDADD = client/libctl.a client/libwq.la $(WQD_LIBS) $(JANSSON_LIBS)
 
 %canon_reldir%_fuzz_conf_SOURCES = %reldir%/fuzz_conf.c
 %canon_reldir%_fuzz_conf_CPPFLAGS = $(FUZZ_CPPFLAGS)

@@ -91,6 +91,55 @@ def replies():
         put("reply", name + "-full", bytes([kind, 12]) + b"\xff\xff" * 3000)
 
 
+def clients(pb):
+    """The first byte says how, see fuzz_client.c; ids 2 and on are its requests."""
+    run = pb.Run(generation=3, attempt=1, outcome=1, exit_code=0, due_ms=1, started_ms=2, ended_ms=3,
+                 output=b"hi\n", final=True, key=b"k", queue="q")
+    job = pb.JobInfo(key=b"k", queue="q", state=1, pending=True, pending_state=1, deadline_ms=5,
+                     generation=4, last=run)
+    queue = pb.QueueInfo(queue="q", settings=[pb.Setting(name="slack", value="1s")], armed=1)
+    answers = [
+        pb.Reply(id=2, status=1, deadline_ms=1767225605000, generation=1),
+        pb.Reply(id=3, status=1, key=b"made", generation=1),
+        pb.Reply(id=4, status=10, run=run), pb.Reply(id=5, status=0, run=run),
+        pb.Reply(id=6, status=65, message="no such job"), pb.Reply(id=7, status=7),
+        pb.Reply(id=8, status=71),
+        pb.Reply(id=9, results=[pb.Result(status=1, deadline_ms=1),
+                                pb.Result(status=64, message="no", key=b"made")])]
+    stream = b"".join(framed(a.SerializeToString()) for a in answers)
+    backwards = b"".join(framed(a.SerializeToString()) for a in reversed(answers))
+    hello = framed(pb.Reply(id=1, hello=pb.HelloInfo(version=1, server="wqd", instance="i",
+                                                     frame_max=65536, in_flight_max=10)).SerializeToString())
+    put("client", "answers", b"\x01" + stream)
+    put("client", "answers-in-pieces", b"\x39" + stream)
+    put("client", "answers-backwards", b"\x05" + backwards)
+    put("client", "own-hello", b"\x10" + hello + stream)
+    put("client", "refused", b"\x00" + framed(pb.Reply(id=0, status=68, message="full").SerializeToString()))
+    put("client", "newer", b"\x00" + framed(pb.Reply(id=1, hello=pb.HelloInfo(version=2)).SerializeToString()))
+    put("client", "twice", b"\x01" + stream + stream)
+    put("client", "one-result", b"\x01" + framed(pb.Reply(id=9, results=[pb.Result()]).SerializeToString()))
+    put("client", "too-long", b"\x01" + varint(2**24 + 1) + b"x")
+    put("client", "long-key", b"\x01" + framed(pb.Reply(id=3, key=b"k" * 256).SerializeToString()))
+    for what, reply in enumerate((
+            pb.Reply(id=2, jobs=[job]), pb.Reply(id=2, jobs=[job, job], cursor=9),
+            pb.Reply(id=2, runs=[run, run]), pb.Reply(id=2, queues=[queue]),
+            pb.Reply(id=2, counters=[pb.Counter(name="requests", value=-1)]),
+            pb.Reply(id=2, echo=b"e"), pb.Reply(id=2, status=73, message="exists"),
+            pb.Reply(id=2, run=run))):
+        put("client", f"look-{what}", b"\x03" + bytes([what]) + framed(reply.SerializeToString()))
+
+
+def typed():
+    for i, text in enumerate((
+            "plain", "a\nb\tc\x1b[31mred\x07", "\u202egnp.exe", "\u00e4\u20ac\U0001f600", "\u009b31m",
+            "\\", "a\0b", "queue/key", "/key", "q/", "key", "a/b/c", "30s", "1h30m", "250ms", "0",
+            "9223372036854775807ms", "2026-03-01T08:30:00.250+01:00", "2026-03-01T08:30:00Z",
+            "2016-12-31T23:59:60Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999999999-23:59",
+            "2026-02-30T00:00:00Z", "2026-03-01 08:30:00Z")):
+        put("ctl", f"text-{i:02}", text)
+    put("ctl", "broken-utf8", b"a\xff\xc0\x80\xed\xa0\x80\xf4\x90\x80\x80\xe2\x82")
+
+
 def texts():
     for i, text in enumerate((
             "", "0", "1", "250ms", "30s", "1h30m", "2d", "1w", "1w2d3h4m5s6ms7us8ns", "1m30s",
@@ -159,6 +208,8 @@ def main():
     frames()
     wire(wq_pb2)
     replies()
+    clients(wq_pb2)
+    typed()
     texts()
     configurations()
 
