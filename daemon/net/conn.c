@@ -37,6 +37,7 @@ struct conn {
 	int64_t close_by_ns; /* CLOSING, LINGER */
 	struct buf in;       /* what the protocol has left */
 	bool paused;         /* the protocol wanted no more of it */
+	bool again;          /* the protocol has more of it to do, in the next turn */
 	bool deaf;           /* the peer takes no more output; its input is still read */
 	struct loop_task task;
 };
@@ -223,14 +224,13 @@ conns_add(struct conns *cs, int fd)
 
 /* ---- input ---- */
 
-static int
+static void
 give_input(struct conn *c, struct buf *in)
 {
 	const struct conn_protocol *p = &c->cs->cfg.protocol;
-	int err = p->input(c->session, clock_now(), in);
 
+	c->again = p->input(c->session, clock_now(), in) > 0;
 	c->paused = !p->wants_input(c->session);
-	return err;
 }
 
 /* `n` bytes in scratch go on where the last input ended. They are copied only when something was
@@ -261,6 +261,8 @@ conn_readable(void *arg, unsigned ready)
 
 	(void)ready;
 	CHECK_OBJ(c, CONN_MAGIC);
+	if (c->again)
+		return;
 	n = recv(c->fd, c->cs->scratch, READ_MAX, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -277,16 +279,12 @@ conn_readable(void *arg, unsigned ready)
 	conn_settle(c);
 }
 
-/* What was left when the protocol paused, now that it wants input again. */
-static void
-resume(struct conn *c)
+/* Something is left from earlier input that the protocol would take now. */
+static bool
+has_left(const struct conn *c)
 {
-	while (c->paused && c->cs->cfg.protocol.wants_input(c->session)) {
-		give_input(c, &c->in);
-		conn_flush(c);
-	}
-	if (buf_len(&c->in) == 0)
-		buf_release(&c->in);
+	return c->state == CONN_OPEN &&
+		(c->again || (c->paused && c->cs->cfg.protocol.wants_input(c->session)));
 }
 
 /* ---- what is watched, and until when ---- */
@@ -328,6 +326,7 @@ close_begin(struct conn *c, struct moment now)
 {
 	c->state = CONN_CLOSING;
 	c->close_by_ns = now.boot_ns + CLOSE_NS;
+	c->again = false;
 	buf_consume(&c->in, buf_len(&c->in));
 	buf_release(&c->in);
 }
@@ -351,8 +350,6 @@ conn_settle(struct conn *c)
 
 	CHECK_OBJ(c, CONN_MAGIC);
 	conn_flush(c);
-	if (c->state == CONN_OPEN)
-		resume(c);
 	if (c->state == CONN_OPEN && p->closing(c->session))
 		close_begin(c, now);
 	unsent = buf_len(p->output(c->session)) > 0;
@@ -366,6 +363,8 @@ conn_settle(struct conn *c)
 		conn_gone(c);
 		return;
 	}
+	if (has_left(c))
+		loop_defer(c->cs->cfg.loop, &c->task);
 	if (c->state != CONN_OPEN)
 		set_timer(c, c->close_by_ns, now);
 	else
@@ -400,10 +399,19 @@ conn_timer(void *arg)
 	conn_settle(c);
 }
 
+/* Once a turn, however much is left: the others have their turn too. */
 static void
 conn_task(void *arg)
 {
-	conn_settle(arg);
+	struct conn *c = arg;
+
+	CHECK_OBJ(c, CONN_MAGIC);
+	if (has_left(c)) {
+		give_input(c, &c->in);
+		if (buf_len(&c->in) == 0)
+			buf_release(&c->in);
+	}
+	conn_settle(c);
 }
 
 void

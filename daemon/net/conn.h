@@ -34,6 +34,7 @@ struct conn_protocol {
 		void **session);
 	/* The peer is gone: frees the session. */
 	void (*close)(void *session, struct moment now);
+	/* > 0: there is more to do with what is in hand, call again in the next turn. */
 	int (*input)(void *session, struct moment now, struct buf *in);
 	struct buf *(*output)(void *session);
 	bool (*wants_input)(const void *session);

@@ -150,7 +150,11 @@ session_unsent(const struct session *s);
 
 typedef void
 op_fn(struct service *svc, struct call *c);
-extern op_fn *const op_table[REQ_KIND_COUNT];
+struct op {
+	op_fn *fn;
+	int cost; /* about how many updates it takes as long as, at its worst */
+};
+extern const struct op op_table[REQ_KIND_COUNT];
 
 op_fn op_unknown, op_hello, op_ping, op_reload, op_shutdown;
 op_fn op_update, op_update_batch, op_cancel, op_flush, op_flush_queue, op_wait, op_delete,

@@ -10,6 +10,8 @@
 
 /* No reply without a list and without the output of a run is larger. */
 #define SMALL_REPLY_MAX 1024u
+/* Updates, or as much other work, that one session may have done in one turn of the loop. */
+#define TURN_BUDGET 8192
 
 int
 session_new(struct service *svc, const struct peer *peer, struct moment now, struct session **out)
@@ -189,19 +191,33 @@ apply(struct session *s, const struct gathered *g, struct moment now)
 		if (s->state == SESSION_HELLO)
 			session_close(s);
 	} else {
-		op_table[g->req.kind](svc, &c);
+		op_table[g->req.kind].fn(svc, &c);
 	}
 	svc->call = NULL;
 }
 
-/* Applies the batch in order until the session wants no more; returns how many. */
+/* What a request costs, in updates: one that looks at much is cheap to send, but not to answer. */
+static int
+cost(const struct request *r)
+{
+	if (r->kind == REQ_UPDATE_BATCH)
+		return 1 + (int)r->batch.n;
+	return op_table[r->kind].cost;
+}
+
+/* Applies the batch in order until the session wants no more, or the turn's budget is spent; returns
+ * how many. */
 static size_t
-apply_all(struct session *s, size_t n, struct moment now)
+apply_all(struct session *s, size_t n, struct moment now, int *budget)
 {
 	size_t i = 0;
 
-	while (i < n && session_wants_input(s))
-		apply(s, &s->svc->gathered[i++], now);
+	while (i<n && * budget> 0 && session_wants_input(s)) {
+		const struct gathered *g = &s->svc->gathered[i++];
+
+		*budget -= cost(&g->req);
+		apply(s, g, now);
+	}
 	return i;
 }
 
@@ -245,21 +261,24 @@ int
 session_input(struct session *s, struct moment now, struct buf *in)
 {
 	size_t before = buf_len(in), n, done;
-	int err = 0;
+	int err = 0, budget = TURN_BUDGET;
+	bool more;
 
 	CHECK_OBJ(s, SESSION_MAGIC);
 	do {
-		if (!session_wants_input(s))
+		if (!session_wants_input(s) || budget <= 0)
 			break;
 		n = gather(s, in, &err);
-		done = apply_all(s, n, now);
+		done = apply_all(s, n, now, &budget);
 		if (done > 0)
 			buf_consume(in, s->svc->gathered[done - 1].end);
 		if (err && done == n && s->state != SESSION_CLOSING)
 			malformed(s, err);
 	} while (n > 0);
 	s->svc->counters.bytes_in += before - buf_len(in);
-	set_deadline(s, now, buf_len(in) < before, session_wants_input(s) && buf_len(in) > 0);
+	more = budget <= 0 && session_wants_input(s) && buf_len(in) > 0;
+	set_deadline(
+		s, now, buf_len(in) < before, !more && session_wants_input(s) && buf_len(in) > 0);
 	note_pause(s);
-	return s->state == SESSION_CLOSING ? ERR_CLOSED : 0;
+	return s->state == SESSION_CLOSING ? ERR_CLOSED : more;
 }

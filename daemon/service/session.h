@@ -32,10 +32,11 @@ void *
 session_user(const struct session *s);
 
 /*
- * Takes what it can of `in` (consumes whole frames) as one batch. Returns 0, or
- * a negative error when the connection has to be closed after what is in the
- * output has been sent. Stops early when the output is over its limit or too
- * much is in flight: session_wants_input() then tells when to read on.
+ * Takes what it can of `in` (consumes whole frames) as one batch. Returns 0; or
+ * 1 when it has done enough for one turn and is to be called again in the next;
+ * or a negative error when the connection has to be closed after what is in the
+ * output has been sent. Stops early also when the output is over its limit or
+ * too much is in flight: session_wants_input() then tells when to go on.
  */
 int
 session_input(struct session *s, struct moment now, struct buf *in);

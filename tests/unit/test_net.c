@@ -33,6 +33,7 @@ struct echo {
 	size_t out_limit; /* unsent bytes at which it wants no more */
 	bool hold;        /* wants nothing for now */
 	bool closing, expired;
+	int a_turn; /* lines it takes in one call; 0: all */
 	int64_t deadline;
 };
 
@@ -98,6 +99,7 @@ echo_input(void *session, struct moment now, struct buf *in)
 {
 	struct echo *e = session;
 	uint8_t *nl;
+	int lines = 0;
 
 	(void)now;
 	note('i');
@@ -105,6 +107,8 @@ echo_input(void *session, struct moment now, struct buf *in)
 		(nl = memchr(buf_head(in), '\n', buf_len(in))) != NULL) {
 		size_t n = (size_t)(nl + 1 - buf_head(in));
 
+		if (e->a_turn && lines++ == e->a_turn)
+			return 1;
 		if (n == 5 && memcmp(buf_head(in), "quit", 4) == 0)
 			e->closing = true;
 		ck_assert_int_eq(buf_put(&e->out, buf_head(in), n), 0);
@@ -955,6 +959,27 @@ START_TEST(a_paused_session_goes_on_with_what_it_left)
 }
 END_TEST
 
+/* However much it has in hand, a connection gets its share of each turn and no more. */
+START_TEST(more_to_do_comes_turn_by_turn_and_keeps_the_loop_awake)
+{
+	int fd = pair();
+
+	last->a_turn = 2;
+	for (int i = 0; i < 20; i++)
+		say(fd, "x\n");
+	for (int i = 0; i < 8; i++) {
+		log_of_turn[0] = '\0';
+		ck_assert_int_eq(loop_turn(loop, true), 0);
+		/* Its read and the end of the turn at most. */
+		ck_assert_uint_ge(strlen(log_of_turn), 1);
+		ck_assert_uint_le(strlen(log_of_turn), 2);
+	}
+	EXPECT(fd, "x\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\n");
+	close(fd);
+	UNTIL(n_closed == 1);
+}
+END_TEST
+
 START_TEST(a_paused_peer_that_hangs_up_is_noticed)
 {
 	int fd = pair();
@@ -1118,6 +1143,7 @@ main(void)
 	tcase_add_test(tc, a_line_may_come_byte_by_byte);
 	tcase_add_test(tc, who_does_not_read_is_not_read);
 	tcase_add_test(tc, a_paused_session_goes_on_with_what_it_left);
+	tcase_add_test(tc, more_to_do_comes_turn_by_turn_and_keeps_the_loop_awake);
 	tcase_add_test(tc, a_paused_peer_that_hangs_up_is_noticed);
 	tcase_add_test(tc, requests_of_a_peer_that_is_gone_are_taken_all_the_same);
 	tcase_add_test(tc, closing_sends_the_last_reply_first);
