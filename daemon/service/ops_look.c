@@ -183,7 +183,6 @@ put_service(const struct service *svc, struct page *p)
 #undef X
 	put_counter(p, "connections", (int64_t)k->connections);
 	put_counter(p, "waiting_commit", (int64_t)svc->n_held);
-	put_counter(p, "degraded", svc->degraded);
 #define X(name, num, word, doc) put_counter(p, "replies_" word, (int64_t)k->replies[name]);
 	STATUS_TABLE(X)
 #undef X

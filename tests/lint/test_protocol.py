@@ -3,7 +3,7 @@ import re
 import sys
 
 import pytest
-from source import BUILD, SOURCE, read
+from source import BUILD, SOURCE, files, read
 
 sys.path.insert(0, str(BUILD / "proto"))
 pb = pytest.importorskip("wq_pb2")
@@ -26,7 +26,7 @@ def test_every_operation_is_described():
 
 
 def test_every_counter_is_described():
-    """Counters of the tables in the headers; the daemon adds its own."""
+    """Counters of the tables in the headers, and those that are put by name."""
     named = set(re.findall(r"`([a-z0-9_]+)`", DOC[DOC.index("## Counters"):]))
     for header, table in (("engine/engine.h", "ENGINE_COUNTER_TABLE"),
                           ("service/service.h", "SERVICE_COUNTER_TABLE")):
@@ -34,6 +34,11 @@ def test_every_counter_is_described():
         body = re.search(rf"#define {table}\(X\)(.*?[^\\])\n", text, re.S).group(1)
         names = set(re.findall(r"X\((\w+),", body))
         assert names and not names - named, (header, names - named)
+    put = set()
+    for path in files("daemon", suffixes=(".c",)):
+        put |= set(re.findall(r'put(?:_counter)?\(\w+, "(\w+)",', read(path)))
+    assert "runner_active" in put and "jobs" in put
+    assert not put - named, put - named
 
 
 def limits(text):
