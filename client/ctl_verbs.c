@@ -14,6 +14,10 @@ static const char *const durability_words[] = { "default", "sync", "async", "mem
 static const char *const state_words[] = { "idle", "armed", "ready", "held", "running", NULL };
 static const char *const timers_words[] = { "keep", "expedite", "cancel", NULL };
 static const char *const sort_words[] = { "key", "due", NULL };
+_Static_assert(WQ_SET == 0 && WQ_KEEP == 1 && WQ_EARLIER == 2 && WQ_LATER == 3, "mode_words");
+_Static_assert(WQ_SYNC == 1 && WQ_ASYNC == 2 && WQ_MEMORY == 3, "durability_words");
+_Static_assert(WQ_STATE_ARMED == 1 && WQ_STATE_RUNNING == 4, "state_words");
+_Static_assert(WQ_TIMERS_EXPEDITE == 1 && WQ_TIMERS_CANCEL == 2, "timers_words");
 
 #define FLAG(id, name, doc) \
 	{ \
