@@ -98,6 +98,12 @@ gather(struct feed *f, const struct ctl_target *t, int64_t delay_ms)
 		send_batch(f);
 }
 
+static bool
+is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r';
+}
+
 /* The delay is the last word; keys may have spaces. NULL or what is wrong. */
 static const char *
 parse_line(struct feed *f, char *s, size_t len, struct ctl_target *t, int64_t *delay_ms)
@@ -106,10 +112,10 @@ parse_line(struct feed *f, char *s, size_t len, struct ctl_target *t, int64_t *d
 
 	if (memchr(s, '\0', len))
 		return "has a zero byte";
-	while (word > 0 && s[word - 1] != ' ' && s[word - 1] != '\t')
+	while (word > 0 && !is_blank(s[word - 1]))
 		word--;
 	end = word;
-	while (end > 0 && (s[end - 1] == ' ' || s[end - 1] == '\t'))
+	while (end > 0 && is_blank(s[end - 1]))
 		end--;
 	if (end == 0)
 		return "has no delay (TARGET DELAY)";
@@ -128,8 +134,10 @@ take_line(struct feed *f, char *s, size_t len)
 	const char *wrong;
 
 	f->line++;
-	while (len > 0 && (s[len - 1] == ' ' || s[len - 1] == '\t' || s[len - 1] == '\r'))
-		len--;
+	for (; len > 0 && is_blank(s[len - 1]); len--)
+		;
+	for (; len > 0 && is_blank(*s); len--)
+		s++;
 	if (len == 0)
 		return;
 	wrong = parse_line(f, s, len, &t, &delay_ms);

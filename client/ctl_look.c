@@ -185,10 +185,13 @@ show_run(const wq_run_info_t *run, void *arg)
 
 	if (r->c->json) {
 		ctl_rows_json(r, ctl_json_run(run));
-	} else if (r->c->quiet) {
-		ctl_put_target(run->queue, run->key);
+		return ctl_out_broken(r->c);
+	}
+	ctl_put_target(run->queue, run->key);
+	if (r->c->quiet) {
 		printf(" %llu\n", (unsigned long long)run->generation);
 	} else {
+		fputs("  ", stdout);
 		ctl_put_run(run);
 	}
 	return ctl_out_broken(r->c);

@@ -164,8 +164,7 @@ ctl_put_run(const wq_run_info_t *run)
 {
 	char at[CTL_TIME_SIZE];
 
-	ctl_put_target(run->queue, run->key);
-	printf("  generation %llu  attempt %u  ", (unsigned long long)run->generation,
+	printf("generation %llu  attempt %u  ", (unsigned long long)run->generation,
 		(unsigned)run->attempt);
 	ctl_put_outcome(run);
 	fputs(run->final ? "  ended " : ", will be retried  ended ", stdout);
@@ -242,6 +241,8 @@ ctl_show_waited(struct ctl *c, const struct ctl_target *t, const wq_reply_t *rep
 		ctl_json_set(j, "status", ctl_text_jsons(wq_status_word(reply->status)));
 		ctl_json_put(c, j);
 	} else if (!c->quiet) {
+		ctl_put_target(t->queue, t->key);
+		fputs("  ", stdout);
 		ctl_put_run(run);
 	}
 	return run->outcome == WQ_RUN_DONE && !cancelled ? CTL_DONE : CTL_RUN_FAILED;

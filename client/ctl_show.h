@@ -24,7 +24,7 @@ ctl_put_target(const char *queue, const char *key);
 /* "2026-03-01 08:30:00.250 (in 12.345s)", or "-" for a negative one. */
 void
 ctl_put_time(int64_t ms);
-/* A run in one line, its output below. */
+/* A run in the rest of a line, its output below. */
 void
 ctl_put_run(const wq_run_info_t *run);
 /* "failed, exit 3": outcome and what tells more about it. */
