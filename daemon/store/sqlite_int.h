@@ -1,7 +1,8 @@
 /*
  * What the files of the SQLite store share; nobody else includes this.
  *
- *   store_sqlite.c    open, create, close, ownership, begin and commit
+ *   store_sqlite.c    begin and commit, ownership, close
+ *   sqlite_open.c     opening and making the database
  *   sqlite_look.c     judging files without touching them
  *   sqlite_check.c    whether every page is in order
  *   sqlite_row.c      rows and their sums
@@ -86,6 +87,14 @@ sq_run(struct sqlite_store *st, enum statement s);
 /* The same for one that returns a number: *v is 0 when it has no row. */
 int
 sq_number(struct sqlite_store *st, enum statement s, int64_t *v);
+
+extern const struct store_ops sq_ops;
+/* Reads the facts of the database. */
+int
+sq_meta_get(struct sqlite_store *st, struct store_error *err);
+/* Closes and frees; what was refused or found damaged stays as it is. */
+void
+sq_disconnect(struct sqlite_store *st);
 
 /* ---- sqlite_check.c ---- */
 

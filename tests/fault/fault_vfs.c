@@ -1,5 +1,6 @@
 #include "fault/fault_vfs.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
@@ -337,8 +338,10 @@ v_open(sqlite3_vfs *v, const char *path, sqlite3_file *f, int flags, int *out_fl
 
 	(void)v;
 	f->pMethods = NULL;
-	if (fails(FAULT_OPEN))
+	if (fails(FAULT_OPEN)) {
+		errno = EMFILE;
 		return SQLITE_CANTOPEN;
+	}
 	if (tracking && path)
 		(void)image_of(path);
 	ff->path = path;

@@ -138,7 +138,7 @@ make_two(void)
 static inline bool
 acceptable_error(int rc)
 {
-	return rc == -EIO || rc == -ENOSPC || rc == -ENOMEM || rc == ERR_STORE;
+	return rc == -EIO || rc == -ENOSPC || rc == -ENOMEM || rc == -EMFILE;
 }
 
 /* What a fault was. */

@@ -141,6 +141,52 @@ START_TEST(a_checkpoint_that_fails)
 }
 END_TEST
 
+/* ---- sorting ---- */
+
+static int
+count_job(void *ctx, const struct job_saved *j)
+{
+	(void)j;
+	++*(int *)ctx;
+	return 0;
+}
+
+static int
+ignore_queue(void *ctx, struct str name, const struct queue_settings *s, bool paused)
+{
+	(void)ctx, (void)name, (void)s, (void)paused;
+	return 0;
+}
+
+/* More jobs than are sorted in memory, and no place for a temporary file. */
+START_TEST(recovery_needs_no_temporary_file)
+{
+	enum { JOBS = 80000 };
+	int seen = 0;
+	char key[KEY_MAX] = "";
+	struct recover_sink sink = { .ctx = &seen, .queue = ignore_queue, .job = count_job };
+	struct store *st;
+	const struct persist_sink *put;
+
+	start_over();
+	st = store_open_ok();
+	put = group_begin(st);
+	for (int k = 0; k < JOBS; k++) {
+		struct job_saved j = job_of(&k, JOBS - k);
+
+		memcpy(key, &k, sizeof k);
+		j.key = (struct str){ key, sizeof key };
+		put->job_put(put->ctx, &j);
+	}
+	group_commit(st);
+	fault_set(FAULT_OPEN, 1, true, false);
+	ck_assert_int_eq(st->ops->recover(st, &sink, &err), 0);
+	ck_assert(fault_clear());
+	ck_assert_int_eq(seen, JOBS);
+	st->ops->close(st);
+}
+END_TEST
+
 /* ---- copies ---- */
 
 START_TEST(a_backup_that_fails_leaves_nothing)
@@ -248,6 +294,7 @@ main(void)
 	tcase_add_test(tc, no_memory_inside_sqlite);
 	tcase_add_test(tc, no_memory_outside_sqlite);
 	tcase_add_test(tc, a_checkpoint_that_fails);
+	tcase_add_test(tc, recovery_needs_no_temporary_file);
 	tcase_add_test(tc, a_backup_that_fails_leaves_nothing);
 	tcase_add_test(tc, the_writer_keeps_what_a_full_disk_refuses);
 	return unit_run(s);
