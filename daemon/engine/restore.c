@@ -70,7 +70,7 @@ restore_fields(struct job *j, struct moment now, const struct job_saved *s, bool
 	j->generation = s->generation;
 	j->retry = s->retry;
 	j->attempt = s->retry && s->attempt > 0 ? s->attempt - 1 : s->attempt;
-	j->interrupts = s->interrupts;
+	j->interrupts = s->interrupts < UINT16_MAX ? (uint16_t)s->interrupts : UINT16_MAX;
 	j->disable_depth = s->disable_depth;
 	j->dead = s->dead;
 	j->coalesced = s->coalesced;

@@ -345,7 +345,7 @@ run_retry(struct engine *e, struct run *run, enum run_outcome outcome)
 	int64_t delay = outcome == RUN_INTERRUPTED ? 0 : retry_delay(j);
 	bool armed;
 
-	j->interrupts = outcome == RUN_INTERRUPTED ? j->interrupts + 1 : 0;
+	j->interrupts = outcome == RUN_INTERRUPTED ? (uint16_t)(j->interrupts + 1) : 0;
 	j->payload = run->payload;
 	run->payload = NULL;
 	j->coalesced = run->coalesced;

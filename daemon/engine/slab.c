@@ -22,7 +22,7 @@ slab_add_chunk(struct slab *s)
 		s->chunks = chunks;
 		s->cap = cap;
 	}
-	chunk = x_zalloc(SLAB_CHUNK * sizeof *chunk);
+	chunk = big_alloc(SLAB_CHUNK * sizeof *chunk);
 	if (!chunk)
 		return -1;
 	s->chunks[s->n_chunks++] = chunk;
@@ -81,7 +81,7 @@ void
 slab_done(struct slab *s)
 {
 	for (size_t i = 0; i < s->n_chunks; i++)
-		x_free(s->chunks[i]);
+		big_free(s->chunks[i], SLAB_CHUNK * sizeof **s->chunks);
 	x_free(s->chunks);
 	*s = (struct slab){ 0 };
 }
