@@ -1,8 +1,8 @@
 /*
- * debounce KEY [QUIET_MS [MAX_WAIT_MS]] <CHANGES
+ * debounce KEY [QUIET [MAX_WAIT]] <CHANGES
  *
  * Each line of input is a change. The handler of queue "index" runs once for all of them: when no
- * change came for QUIET_MS, but at latest MAX_WAIT_MS after the first. It gets the lines on its
+ * change came for QUIET (300ms), but at latest MAX_WAIT (1h) after the first. It gets the lines on its
  * standard input.
  *
  * The updates go out without waiting for one another's replies; their order stays.
@@ -33,10 +33,11 @@ on_reply(wq_t *wq, const wq_reply_t *reply, void *arg)
 		fprintf(stderr, "debounce: %s\n", reply->message);
 }
 
-/* Sends one change; while too many are on their way, waits for them. */
+/* Sends one change, and takes the replies that have come. When too many are on their way, it waits
+ * for them first. */
 static int
 send_change(
-	wq_t *wq, const char *key, long quiet_ms, const wq_update_opts_t *opts, struct counts *n)
+	wq_t *wq, const char *key, int64_t quiet_ms, const wq_update_opts_t *opts, struct counts *n)
 {
 	int err = wq_send_update(wq, "index", key, quiet_ms, opts, on_reply, n);
 
@@ -45,24 +46,23 @@ send_change(
 		if (err == 0)
 			err = wq_send_update(wq, "index", key, quiet_ms, opts, on_reply, n);
 	}
-	return err;
+	return err == 0 ? wq_process(wq, WQ_READABLE | WQ_WRITABLE) : err;
 }
 
 int
 main(int argc, char **argv)
 {
-	long quiet_ms = argc > 2 ? atol(argv[2]) : 300;
-	long max_wait_ms = argc > 3 ? atol(argv[3]) : 10 * quiet_ms;
+	int64_t quiet_ms = 0;
 	wq_update_opts_t opts = WQ_UPDATE_INIT;
 	struct counts n = { 0, 0, 0 };
 	char *line = NULL;
 	size_t cap = 0;
-	ssize_t len;
 	wq_t *wq;
 	int err;
 
-	if (argc < 2) {
-		fprintf(stderr, "usage: debounce KEY [QUIET_MS [MAX_WAIT_MS]] <CHANGES\n");
+	if (argc < 2 || wq_parse_duration(argc > 2 ? argv[2] : "300ms", &quiet_ms) < 0 ||
+		wq_parse_duration(argc > 3 ? argv[3] : "1h", &opts.max_wait_ms) < 0) {
+		fprintf(stderr, "usage: debounce KEY [QUIET [MAX_WAIT]] <CHANGES\n");
 		return 2;
 	}
 	err = wq_connect(NULL, NULL, &wq);
@@ -70,9 +70,8 @@ main(int argc, char **argv)
 		fprintf(stderr, "debounce: %s\n", wq_strerror(err));
 		return 1;
 	}
-	opts.max_wait_ms = max_wait_ms;
 	opts.payload_mode = WQ_PAYLOAD_APPEND;
-	while (err == 0 && (len = getline(&line, &cap, stdin)) > 0) {
+	while (err == 0 && getline(&line, &cap, stdin) > 0) {
 		opts.payload = line;
 		opts.payload_len = strcspn(line, "\n");
 		err = send_change(wq, argv[1], quiet_ms, &opts, &n);

@@ -1,8 +1,8 @@
 /*
- * heartbeat NAME [TIMEOUT_MS [INTERVAL_MS]]
+ * heartbeat NAME [TIMEOUT [INTERVAL]]
  *
  * Says "I am alive". The handler of queue "hb" runs for NAME when that was not heard for
- * TIMEOUT_MS, and only then: each beat pushes the run back. SIGTERM and SIGINT end it in peace,
+ * TIMEOUT (30s), and only then: each beat pushes the run back. SIGTERM and SIGINT end it in peace,
  * and the run is taken away.
  *
  * Nobody else updates this name, and whether the alarm comes after 30 s or 31 s is all the same:
@@ -11,7 +11,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 #include <wq.h>
 
@@ -26,9 +25,9 @@ on_signal(int sig)
 
 /* Interrupted by a signal it returns early, which is wanted. */
 static void
-pause_ms(long ms)
+pause_ms(int64_t ms)
 {
-	struct timespec ts = { ms / 1000, ms % 1000 * 1000000 };
+	struct timespec ts = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
 
 	nanosleep(&ts, NULL);
 }
@@ -36,16 +35,16 @@ pause_ms(long ms)
 int
 main(int argc, char **argv)
 {
-	long timeout_ms = argc > 2 ? atol(argv[2]) : 30000;
-	long interval_ms = argc > 3 ? atol(argv[3]) : timeout_ms / 10;
+	int64_t timeout_ms = 0, interval_ms = 0;
 	struct sigaction sa = { .sa_handler = on_signal };
 	wq_update_opts_t opts = WQ_UPDATE_INIT;
 	wq_result_t res;
 	wq_t *wq;
 	int err;
 
-	if (argc < 2 || timeout_ms < 1 || interval_ms < 1) {
-		fprintf(stderr, "usage: heartbeat NAME [TIMEOUT_MS [INTERVAL_MS]]\n");
+	if (argc < 2 || wq_parse_duration(argc > 2 ? argv[2] : "30s", &timeout_ms) < 0 ||
+		wq_parse_duration(argc > 3 ? argv[3] : "1s", &interval_ms) < 0) {
+		fprintf(stderr, "usage: heartbeat NAME [TIMEOUT [INTERVAL]]\n");
 		return 2;
 	}
 	sigaction(SIGTERM, &sa, NULL);

@@ -1,9 +1,9 @@
 /*
- * lease NAME TTL_MS COMMAND [ARGUMENT...]
+ * lease NAME TTL COMMAND [ARGUMENT...]
  *
  * Runs COMMAND while holding the lease NAME, and nobody else's at the same time: of several that
  * ask, one gets it. It is renewed while COMMAND runs; if its holder dies, it ends by itself after
- * TTL_MS, and the handler of queue "lease" may clean up.
+ * TTL, and the handler of queue "lease" may clean up.
  *
  * A lease is a pending job. Taking it is an update of mode KEEP: CREATED says that it is ours,
  * UNCHANGED that somebody holds it. Renewing is an update of what is pending, never a new one.
@@ -12,7 +12,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,7 +25,7 @@ failed(const char *what, int err)
 }
 
 static int
-renew(wq_t *wq, const char *name, long ttl_ms, uint64_t generation)
+renew(wq_t *wq, const char *name, int64_t ttl_ms, uint64_t generation)
 {
 	wq_update_opts_t opts = WQ_UPDATE_INIT;
 	wq_result_t res;
@@ -39,12 +38,13 @@ renew(wq_t *wq, const char *name, long ttl_ms, uint64_t generation)
 	return res.pending_before && res.generation == generation ? 0 : -WQ_NOT_FOUND;
 }
 
-/* Renews three times in each TTL_MS until the command ends; its exit status, or 1. `chld` is
+/* Renews three times in each TTL until the command ends; its exit status, or 1. `chld` is
  * blocked, so that the end of the command cuts the waiting short, whenever it comes. */
 static int
-hold(wq_t *wq, const char *name, long ttl_ms, uint64_t generation, pid_t pid, const sigset_t *chld)
+hold(wq_t *wq, const char *name, int64_t ttl_ms, uint64_t generation, pid_t pid,
+	const sigset_t *chld)
 {
-	struct timespec step = { ttl_ms / 3000, ttl_ms / 3 % 1000 * 1000000 };
+	struct timespec step = { (time_t)(ttl_ms / 3000), (long)(ttl_ms / 3 % 1000) * 1000000 };
 	int status, err;
 
 	while (waitpid(pid, &status, WNOHANG) == 0) {
@@ -67,7 +67,7 @@ hold(wq_t *wq, const char *name, long ttl_ms, uint64_t generation, pid_t pid, co
 int
 main(int argc, char **argv)
 {
-	long ttl_ms = argc > 3 ? atol(argv[2]) : 0;
+	int64_t ttl_ms = 0;
 	char options[64];
 	wq_result_t res;
 	sigset_t chld, before;
@@ -75,12 +75,12 @@ main(int argc, char **argv)
 	pid_t pid;
 	int err;
 
-	if (ttl_ms < 3) {
-		fprintf(stderr, "usage: lease NAME TTL_MS COMMAND [ARGUMENT...]\n");
+	if (argc < 4 || wq_parse_duration(argv[2], &ttl_ms) < 0 || ttl_ms < 3) {
+		fprintf(stderr, "usage: lease NAME TTL COMMAND [ARGUMENT...]\n");
 		return 2;
 	}
 	/* A renewal that takes longer than what is left of the lease comes too late. */
-	snprintf(options, sizeof options, "timeout=%ldms", ttl_ms / 2);
+	snprintf(options, sizeof options, "timeout=%lldms", (long long)ttl_ms / 2);
 	err = wq_connect(NULL, options, &wq);
 	if (err < 0)
 		return failed("connect", err);

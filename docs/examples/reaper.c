@@ -1,5 +1,5 @@
 /*
- * reaper touch DIRECTORY NAME TTL_MS
+ * reaper touch DIRECTORY NAME TTL
  * reaper sweep DIRECTORY
  *
  * Many leases, one timer. A lease is a file in DIRECTORY whose modification time is the moment it
@@ -17,7 +17,6 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -54,7 +53,7 @@ arm(int64_t end_ms)
 }
 
 static int
-touch(int dir, const char *name, long ttl_ms)
+touch(int dir, const char *name, int64_t ttl_ms)
 {
 	int64_t end_ms = now_ms() + ttl_ms;
 	struct timespec times[2] = { { 0, UTIME_NOW }, { 0, 0 } };
@@ -103,19 +102,19 @@ int
 main(int argc, char **argv)
 {
 	DIR *d = argc > 2 ? opendir(argv[2]) : NULL;
-	int64_t next;
+	int64_t next, ttl_ms = 0;
 	int status = 0;
 
 	if (argc == 5 && d && strcmp(argv[1], "touch") == 0 && !strchr(argv[3], '/') &&
-		atol(argv[4]) > 0) {
-		status = touch(dirfd(d), argv[3], atol(argv[4]));
+		wq_parse_duration(argv[4], &ttl_ms) == 0) {
+		status = touch(dirfd(d), argv[3], ttl_ms);
 	} else if (argc == 3 && d && strcmp(argv[1], "sweep") == 0) {
 		next = remove_ended(d, now_ms());
 		if (next >= 0)
 			status = arm(next);
 	} else {
 		fprintf(stderr,
-			"usage: reaper touch DIRECTORY NAME TTL_MS\n"
+			"usage: reaper touch DIRECTORY NAME TTL\n"
 			"       reaper sweep DIRECTORY\n");
 		status = 2;
 	}
