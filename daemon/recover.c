@@ -8,7 +8,7 @@
 struct recovery {
 	struct engine *engine;
 	struct moment now;
-	bool same_boot;
+	uint64_t boot; /* this one; 0: not known */
 	struct recovered *found;
 	struct store_error *err;
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
@@ -50,7 +50,7 @@ static int
 on_job(void *ctx, const struct job_saved *j)
 {
 	struct recovery *r = ctx;
-	int err = engine_restore_job(r->engine, r->now, j, r->same_boot);
+	int err = engine_restore_job(r->engine, r->now, j, r->boot && j->boot == r->boot);
 
 	if (err < 0)
 		return refused(r, "job", j->key, err);
@@ -96,7 +96,7 @@ recover(struct store *st, struct engine *e, struct moment now,
 	void (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx,
 	struct recovered *out, struct store_error *err)
 {
-	struct recovery r = { e, now, st->meta.same_boot, out, err, progress, ctx };
+	struct recovery r = { e, now, st->meta.boot, out, err, progress, ctx };
 	const struct recover_sink sink = { &r, on_queue, on_job, on_run, on_answer, on_progress };
 
 	*out = (struct recovered){ 0 };

@@ -243,9 +243,10 @@ engine_lateness(const struct engine *e);
  * store's copy of them is stale. */
 struct job_saved {
 	struct str queue, key;
-	enum job_state pending;           /* JOB_IDLE, JOB_ARMED, JOB_READY (held is ready) */
-	bool running;                     /* a run was handed over and had not ended */
-	bool absolute;                    /* the deadline follows the wall clock */
+	enum job_state pending; /* JOB_IDLE, JOB_ARMED, JOB_READY (held is ready) */
+	bool running;           /* a run was handed over and had not ended */
+	bool absolute;          /* the deadline follows the wall clock */
+	uint64_t boot;          /* in which boot the row was written: the store's to fill in */
 	int64_t due_boot_ns, due_wall_ns; /* both; which counts depends on boot and `absolute` */
 	int64_t delay_ns;                 /* as asked, for misfire=rearm; -1: absolute */
 	int64_t created_wall_ns;
@@ -310,7 +311,8 @@ engine_take_dirty(
 int
 engine_restore_queue(
 	struct engine *e, struct str name, const struct queue_settings *s, bool paused);
-/* In (due, seq) order or not; -ENOMEM, ERR_LIMIT, ERR_DAMAGED (queue unknown, key invalid). */
+/* In (due, seq) order or not. `same_boot`: this row was written in this boot, its due_boot_ns
+ * counts. -ENOMEM, ERR_LIMIT, ERR_DAMAGED (queue unknown, key invalid). */
 int
 engine_restore_job(struct engine *e, struct moment now, const struct job_saved *j, bool same_boot);
 int
@@ -318,7 +320,7 @@ engine_restore_run(struct engine *e, uint64_t run_seq, const struct run_record *
 int
 engine_restore_answer(struct engine *e, const struct answer_saved *a);
 /* Applies misfire policies and turns what was running into interrupted runs. Then the first
- * EV_TICK starts what is due. `same_boot` as for the jobs. */
+ * EV_TICK starts what is due. */
 void
 engine_recovered(struct engine *e, struct moment now);
 

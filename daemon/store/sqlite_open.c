@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/siphash.h"
 #include "store/dir_lock.h"
 #include "store/sqlite_int.h"
 #include "store/sqlite_look.h"
@@ -46,6 +47,15 @@ read_boot_id(char dst[BOOT_ID_BYTES])
 	if (fd >= 0)
 		(void)close(fd);
 	dst[n == BOOT_ID_BYTES - 1 ? n : 0] = '\0';
+}
+
+/* What rows carry of it: rows of several boots lie side by side. */
+static uint64_t
+boot_number(const char id[BOOT_ID_BYTES])
+{
+	static const uint64_t key[2] = { 0 };
+
+	return id[0] ? siphash13(key, id, BOOT_ID_BYTES - 1) & INT64_MAX : 0;
 }
 
 /* ---- opening ---- */
@@ -240,6 +250,7 @@ store_sqlite_open(const char *dir, struct store **out, struct store_error *err)
 	(void)snprintf(st->dir, sizeof st->dir, "%s", dir);
 	(void)snprintf(st->path, sizeof st->path, "%s/" DB_NAME, st->dir);
 	read_boot_id(st->boot);
+	st->pub.meta.boot = boot_number(st->boot);
 	if (strlen(dir) >= sizeof st->dir)
 		rc = store_fail(err, -ENAMETOOLONG, dir, "%s", err_str(-ENAMETOOLONG));
 	else

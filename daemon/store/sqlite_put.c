@@ -299,13 +299,15 @@ job_put(void *ctx, const struct job_saved *j)
 {
 	struct sqlite_store *st = put_store(ctx);
 	int64_t queue = st->failed ? 0 : queue_of(st, j->queue);
+	struct job_saved row = *j;
 
 	if (st->failed)
 		return;
-	if (j->payload_changed)
-		job_with_payload(st, queue, j);
+	row.boot = st->pub.meta.boot;
+	if (row.payload_changed)
+		job_with_payload(st, queue, &row);
 	else
-		job_move(st, queue, j);
+		job_move(st, queue, &row);
 }
 
 static void

@@ -31,7 +31,7 @@ struct recovery {
 	struct str queue_name;
 	struct queue_settings settings;
 	struct part_list parts, run_parts;
-	int64_t wall_minus_boot; /* when boot times count: absolute deadlines are compared by it */
+	int64_t wall_minus_boot; /* deadlines of either clock are compared by it */
 	bool spill_failed;
 };
 
@@ -277,7 +277,9 @@ jobs_of_queue(struct recovery *rv, sqlite3_stmt *q)
 		rc = bind_queue(rv, Q_JOBS);
 	if (rc)
 		return rc;
-	(void)sqlite3_bind_int(jobs, 2, rv->st->pub.meta.same_boot);
+	/* Without a number of its own no boot is the same as another. */
+	(void)sqlite3_bind_int64(
+		jobs, 2, rv->st->pub.meta.boot ? (int64_t)rv->st->pub.meta.boot : -1);
 	(void)sqlite3_bind_int64(jobs, 3, rv->wall_minus_boot);
 	rc = each_row(rv, Q_JOBS, job_row);
 	if (spill_failed(rv, rc, before) && !rv->spill_failed) {
@@ -363,8 +365,7 @@ sq_recover(struct store *s, const struct recover_sink *sink, struct store_error 
 	struct recovery rv = { .st = st, .sink = sink, .err = err };
 	int rc;
 
-	if (st->pub.meta.same_boot)
-		rv.wall_minus_boot = clock_wall_ns() - clock_boot_ns();
+	rv.wall_minus_boot = clock_wall_ns() - clock_boot_ns();
 	rc = recover_all(&rv);
 	x_free(rv.parts.v);
 	x_free(rv.run_parts.v);

@@ -25,6 +25,7 @@
 	X(pending,            JOB_IDLE, JOB_READY) \
 	X(running,            0, 1) \
 	X(absolute,           0, 1) \
+	X(boot,               0, INT64_MAX) \
 	X(due_boot_ns,        INT64_MIN, INT64_MAX) \
 	X(due_wall_ns,        INT64_MIN, INT64_MAX) \
 	X(delay_ns,           -1, INT64_MAX) \
@@ -150,9 +151,9 @@
 	                     " + (SELECT count(*) FROM run) + (SELECT count(*) FROM answer)") \
 	X(Q_QUEUES,          "SELECT id, name, paused, sum FROM queue ORDER BY id") \
 	X(Q_SETTINGS,        "SELECT name, value, sum FROM setting WHERE queue = ?") \
-	/* ?2: boot times count. ?3: what to take from a wall time to compare it with them. */ \
+	/* ?2: this boot. ?3: what to take from a wall time to compare it with its boot times. */ \
 	X(Q_JOBS,            "SELECT key, " JOB_FIELDS(AS_COLUMN) "sum, payload, run_payload FROM job" \
-	                     " WHERE queue = ?1 ORDER BY CASE WHEN ?2 AND NOT absolute THEN due_boot_ns" \
+	                     " WHERE queue = ?1 ORDER BY CASE WHEN boot = ?2 AND NOT absolute THEN due_boot_ns" \
 	                     " ELSE due_wall_ns - ?3 END, seq") \
 	X(Q_RUNS,            "SELECT seq, queue, key, output, " RUN_FIELDS(AS_COLUMN) "r.sum, q.name" \
 	                     " FROM run r LEFT JOIN queue q ON q.id = r.queue ORDER BY r.seq") \

@@ -212,12 +212,14 @@ rig_restart(struct rig *r, int64_t down_ns, bool same_boot)
 		r->runs[i].id = 0; /* the next engine counts anew */
 	}
 	rig_freeze(r, down_ns);
-	if (!same_boot)
+	if (!same_boot) {
 		r->now.boot_ns = 5 * SEC;
+		r->saved.boot++;
+	}
 	r->cfg.seed[1]++;
 	r->saved.mark = 0;
 	rig_check(engine_new(&r->cfg, &r->e) == 0);
-	saved_restore(&r->saved, r->e, r->now, same_boot);
+	saved_restore(&r->saved, r->e, r->now);
 	engine_verify(r->e);
 	if (!r->quiet_settle)
 		rig_settle(r);

@@ -166,6 +166,7 @@ job_put(void *ctx, const struct job_saved *j)
 		to->key = copy(j->key);
 	}
 	to->j = *j;
+	to->j.boot = s->boot;
 	to->j.queue.p = to->queue;
 	to->j.key.p = to->key;
 	if (j->payload_changed) {
@@ -311,7 +312,7 @@ sorted(void *array, size_t n, size_t size, int (*compare)(const void *a, const v
 }
 
 void
-saved_restore(const struct saved *s, struct engine *e, struct moment now, bool same_boot)
+saved_restore(const struct saved *s, struct engine *e, struct moment now)
 {
 	void **jobs = sorted(s->jobs, s->n_jobs, sizeof *s->jobs, by_due);
 	void **runs = sorted(s->runs, s->n_runs, sizeof *s->runs, by_seq);
@@ -319,9 +320,11 @@ saved_restore(const struct saved *s, struct engine *e, struct moment now, bool s
 	for (size_t i = 0; i < s->n_queues; i++)
 		rig_check(engine_restore_queue(e, str_from(s->queues[i].name),
 				  &s->queues[i].settings, s->queues[i].paused) == 0);
-	for (size_t i = 0; i < s->n_jobs; i++)
-		rig_check(engine_restore_job(
-				  e, now, &((struct saved_job *)jobs[i])->j, same_boot) == 0);
+	for (size_t i = 0; i < s->n_jobs; i++) {
+		const struct job_saved *j = &((struct saved_job *)jobs[i])->j;
+
+		rig_check(engine_restore_job(e, now, j, j->boot == s->boot) == 0);
+	}
 	for (size_t i = 0; i < s->n_runs; i++) {
 		const struct saved_run *run = runs[i];
 

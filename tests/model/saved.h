@@ -42,6 +42,7 @@ struct saved {
 	struct saved_answer *answers;
 	size_t n_jobs, n_queues, n_runs, n_answers;
 	uint64_t mark; /* everything up to it has been taken */
+	uint64_t boot; /* number of the boot; rows keep the one they were written in */
 };
 
 void
@@ -51,6 +52,6 @@ void
 saved_take(struct saved *s, struct engine *e, struct moment now, size_t limit);
 /* Gives everything to a new engine and ends the recovery. */
 void
-saved_restore(const struct saved *s, struct engine *e, struct moment now, bool same_boot);
+saved_restore(const struct saved *s, struct engine *e, struct moment now);
 
 #endif

@@ -46,6 +46,28 @@ START_TEST(G14_a_pending_job_keeps_its_deadline)
 }
 END_TEST
 
+/* What is not touched after a reboot keeps the row of the boot before, through further restarts. */
+START_TEST(G14_a_deadline_outlives_any_restarts_and_reboots)
+{
+	struct rig r;
+
+	start(&r, "handler=h");
+	rig_update(&r, "k", HOUR);
+	rig_update(&r, "moved", HOUR);
+	for (int i = 0; i < 10; i++) {
+		rig_restart(&r, SEC, (i * 7 + _i) % 3 != 0);
+		rig_pass(&r, SEC);
+		ck_assert_int_eq(rig_get(&r, "k").deadline_wall_ns, RIG_WALL_NS + HOUR);
+		rig_update(&r, "moved", HOUR);
+	}
+	rig_pass(&r, HOUR - 20 * SEC - 1);
+	ck_assert_uint_eq(r.n_runs, 0);
+	rig_pass(&r, 1);
+	ck_assert_str_eq(rig_order(&r), "k ");
+	rig_done(&r);
+}
+END_TEST
+
 START_TEST(G14_ready_ones_keep_their_order_and_payload)
 {
 	struct op_update op = rig_op("c", 0);
@@ -457,6 +479,7 @@ main(void)
 	TCase *tc = unit_case(s, "G14");
 
 	tcase_add_loop_test(tc, G14_a_pending_job_keeps_its_deadline, 0, 2);
+	tcase_add_loop_test(tc, G14_a_deadline_outlives_any_restarts_and_reboots, 0, 3);
 	tcase_add_loop_test(tc, G14_ready_ones_keep_their_order_and_payload, 0, 2);
 	tcase_add_loop_test(tc, G14_queues_disabled_jobs_and_results_are_kept, 0, 2);
 	tcase_add_loop_test(tc, G14_what_was_taken_away_does_not_come_back, 0, 2);
