@@ -471,6 +471,40 @@ START_TEST(facts_of_the_directory_last)
 }
 END_TEST
 
+static int
+check_boot(void *ctx, const struct job_saved *j)
+{
+	const struct store *st = ctx;
+
+	ck_assert_uint_ne(j->boot, 0);
+	ck_assert_uint_eq(j->boot, st->meta.boot);
+	return 0;
+}
+
+static int
+any_queue(void *ctx, struct str name, const struct queue_settings *s, bool paused)
+{
+	(void)ctx, (void)name, (void)s, (void)paused;
+	return 0;
+}
+
+START_TEST(a_row_says_of_which_boot_its_times_are)
+{
+	struct store *st = store_open_ok();
+	const struct persist_sink *put = group_begin(st);
+	struct recover_sink sink = { .queue = any_queue, .job = check_boot };
+
+	put->job_put(
+		put->ctx, &(struct job_saved){ .queue = STR("q"), .key = STR("k"), .boot = 7 });
+	group_commit(st);
+	st->ops->close(st);
+	st = store_open_ok();
+	sink.ctx = st;
+	ck_assert_int_eq(st->ops->recover(st, &sink, &err), 0);
+	st->ops->close(st);
+}
+END_TEST
+
 static void
 own(struct store *st)
 {
@@ -728,6 +762,7 @@ main(void)
 	tcase_add_test(tc, an_unfinished_group_is_nowhere);
 	tcase_add_test(tc, a_killed_process_loses_no_commit);
 	tcase_add_test(tc, facts_of_the_directory_last);
+	tcase_add_test(tc, a_row_says_of_which_boot_its_times_are);
 	tcase_add_test(tc, a_token_grows_with_each_owner);
 	tcase_add_test(tc, a_second_daemon_is_refused_and_harms_nothing);
 	tcase_add_test(tc, the_log_stays_bounded);
