@@ -293,8 +293,9 @@ static int
 build_signals(struct daemon *d)
 {
 	const struct reactor *re = loop_reactor(d->loop);
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 
-	signal(SIGPIPE, SIG_IGN);
+	sigaction(SIGPIPE, &ignore, NULL);
 	if (loop_signal(d->loop, SIGTERM, daemon_on_terminate, d) < 0 ||
 		loop_signal(d->loop, SIGINT, daemon_on_terminate, d) < 0 ||
 		loop_signal(d->loop, SIGHUP, daemon_on_hangup, d) < 0)

@@ -28,7 +28,7 @@ wq_assert_fail(const char *func, const char *file, int line, const char *cond);
 #define CHECK_OBJ(p, m) wq_assert((p) != NULL && (p)->magic == (m))
 #define MAGIC_DONE(p)   ((p)->magic = MAGIC_DEAD)
 
-#define ARRAY_SIZE(a)                   (sizeof(a) / sizeof((a)[0]))
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 /* By way of an integer, so that a const member gives a const container without a cast warning. */
 #define container_of(ptr, type, member) ((type *)((uintptr_t)(ptr)-offsetof(type, member)))
 

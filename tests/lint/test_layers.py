@@ -11,7 +11,8 @@ from source import ADAPTERS, SOURCE, code, files, functions, includes, layer, li
 MAY_INCLUDE = {
     "base": {"base"},
     "engine": {"base", "engine"},
-    "service": {"base", "engine", "wire", "service"},
+    # It stands above the adapters, and uses the two whose interfaces name no library.
+    "service": {"base", "engine", "wire", "store", "service"},
     "daemon": {"base", "engine", "service", "daemon", *ADAPTERS},
     **{a: {"base", "engine", a} for a in ADAPTERS},
 }
