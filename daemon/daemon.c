@@ -119,7 +119,7 @@ on_reload(void *ctx, char *why, size_t size)
 {
 	struct daemon *d = ctx;
 	struct config *conf;
-	char *text = NULL;
+	char *text = NULL, fixed[512];
 	int r = config_load(d->config_path, &conf, &text);
 
 	if (r < 0) {
@@ -129,6 +129,9 @@ on_reload(void *ctx, char *why, size_t size)
 		return r;
 	}
 	systemd_reloading(d->sd);
+	if (config_need_restart(d->conf, conf, fixed, sizeof fixed) > 0)
+		log_warn("reload_incomplete", "options=\"%s\" msg=\"these change with a restart\"",
+			fixed);
 	log_setup(conf->log_level, systemd_stderr_is_journal(d->sd));
 	committer_set_interval(d->committer, conf->commit_interval_ns);
 	conns_set_max(d->conns, conns_budget(conf->max_connections, conf->max_runs));

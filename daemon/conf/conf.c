@@ -4,9 +4,6 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
-#include "base/err.h"
-#include "base/log.h"
 #include "conf/load.h"
 #include "conf/option.h"
 
@@ -52,37 +49,6 @@ config_handler(const struct config *c, struct str name)
 		if (str_eq(name, str_from(c->handlers[i].name)))
 			return &c->handlers[i];
 	return NULL;
-}
-
-static const struct option *
-top_option(const char *name)
-{
-	for (size_t i = 0; i < config_scope.n; i++)
-		if (strcmp(config_scope.rows[i].name, name) == 0)
-			return &config_scope.rows[i];
-	return NULL;
-}
-
-int
-config_override(struct config *c, const char *name, const char *value, char **why)
-{
-	const struct option *o = top_option(name);
-	struct config scratch = { 0 };
-	char message[MESSAGE_MAX], shown[200], range[512];
-	int err;
-
-	wq_assert(o != NULL);
-	err = option_set(o, &scratch, value);
-	option_clear(o, &scratch);
-	if (err) {
-		snprintf(message, sizeof message, "%s: %s is no such value; right is: %s", name,
-			log_field(shown, sizeof shown, str_from(value)),
-			option_range(o, range, sizeof range));
-		*why = must_strdup(message);
-		return err;
-	}
-	option_clear(o, c);
-	return option_set(o, c, value);
 }
 
 size_t

@@ -51,12 +51,6 @@ int
 config_load(const char *path, struct config **out, char **why);
 void
 config_free(struct config *c);
-/*
- * Gives a top-level option another value, as `--state-dir` and `--socket` do; a list then holds
- * that one. The name must exist. 0, or an error with one line in *why (x_free) and no change.
- */
-int
-config_override(struct config *c, const char *name, const char *value, char **why);
 /* Options that a reload can't change and that differ: how many, and their names in `names`
  * ("listen, store"; cut at `size`). */
 size_t

@@ -382,24 +382,6 @@ START_TEST(no_memory_at_any_point_is_an_error_and_no_leak)
 }
 END_TEST
 
-START_TEST(an_override_replaces_and_a_bad_one_changes_nothing)
-{
-	struct config *c = load("listen = { \"unix:/a\", \"unix:/b\" }\n");
-	char *why = NULL;
-
-	ck_assert_int_eq(config_override(c, "listen", "unix:/c", &why), 0);
-	ck_assert_str_eq(c->listen[0], "unix:/c");
-	ck_assert_ptr_null(c->listen[1]);
-	ck_assert_int_eq(config_override(c, "listen", "nonsense", &why), ERR_BAD_VALUE);
-	ck_assert_ptr_nonnull(strstr(why, "right is: "));
-	x_free(why);
-	ck_assert_str_eq(c->listen[0], "unix:/c");
-	ck_assert_int_eq(config_override(c, "state_dir", "/x", &why), 0);
-	ck_assert_str_eq(c->state_dir, "/x");
-	config_free(c);
-}
-END_TEST
-
 START_TEST(what_a_reload_cannot_change_is_named)
 {
 	struct config *a = load("listen = { \"unix:/a\" }\n");
@@ -469,7 +451,6 @@ main(void)
 	tcase_add_test(tc, queues_must_make_sense);
 	tcase_add_test(tc, a_file_that_cannot_be_read_says_why);
 	tcase_add_test(tc, no_memory_at_any_point_is_an_error_and_no_leak);
-	tcase_add_test(tc, an_override_replaces_and_a_bad_one_changes_nothing);
 	tcase_add_test(tc, what_a_reload_cannot_change_is_named);
 	tcase_add_test(tc, every_row_is_sound);
 	return unit_run(s);
