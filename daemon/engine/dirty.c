@@ -110,12 +110,19 @@ put_queue(const struct persist_sink *sink, struct queue *q)
 		sink->queue_put(sink->ctx, q->name, &q->s, q->paused);
 }
 
-static void
-save_run(struct job_saved *s, const struct job *j)
+/* One that was deleted is not to be run again because the daemon ended under it. */
+static const struct run *
+saved_run(const struct job *j)
 {
-	const struct run *run = j->run;
+	return j->forget ? NULL : j->run;
+}
 
+static void
+save_run(struct job_saved *s, const struct run *run)
+{
 	s->running = true;
+	if (s->pending == JOB_IDLE)
+		s->seq = run->seq;
 	s->run_coalesced = run->coalesced;
 	s->run_due_wall_ns = run->due_wall_ns;
 	s->run_started_wall_ns = run->started_wall_ns;
@@ -124,7 +131,7 @@ save_run(struct job_saved *s, const struct job *j)
 static void
 save_parts(struct job_saved *s, const struct job *j)
 {
-	const struct payload *run = j->run ? j->run->payload : NULL;
+	const struct payload *run = saved_run(j) ? j->run->payload : NULL;
 	const struct payload *own = job_pend(j) != PEND_NONE || !j->run ? j->payload : run;
 
 	if (own) {
@@ -164,8 +171,8 @@ save_job(const struct job *j, struct moment now, struct job_saved *s)
 		s->due_wall_ns = job_due_wall(now, j);
 		s->created_wall_ns = moment_wall(now, j->created_ns);
 	}
-	if (j->run)
-		save_run(s, j);
+	if (saved_run(j))
+		save_run(s, saved_run(j));
 	save_parts(s, j);
 }
 
@@ -174,7 +181,7 @@ put_job(const struct persist_sink *sink, struct moment now, struct job *j)
 {
 	struct job_saved s;
 
-	if (j->dirty.gone) {
+	if (j->dirty.gone || (j->forget && j->state == JS_R)) {
 		sink->job_remove(sink->ctx, j->q->name, job_key(j));
 		return;
 	}

@@ -66,8 +66,7 @@ dispatch_some(struct engine *e, uint32_t most)
 		list_del(&q->turn);
 		if (job_running(j)) {
 			/* Its own run still goes: it waits aside, in front of all behind it. */
-			list_del(&j->ready);
-			j->aside = true;
+			queue_ready_aside(j);
 			queue_changed(e, q);
 		} else if (job_run_start(e, j) < 0) {
 			queue_back_off(e, q);

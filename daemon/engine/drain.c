@@ -189,14 +189,6 @@ sweep_some(struct engine *e, uint32_t most)
 /* ---- ends ---- */
 
 static void
-unpark(struct queue *q)
-{
-	list_splice(&q->ready, &q->parked);
-	q->park_epoch++;
-	q->n_parked = 0;
-}
-
-static void
 drain_end(struct engine *e, struct queue *q)
 {
 	if (q->pausers > 0 && !q->paused) {
@@ -212,7 +204,7 @@ drain_end(struct engine *e, struct queue *q)
 		return;
 	}
 	q->draining = false;
-	unpark(q);
+	queue_unpark(q);
 	queue_changed(e, q);
 }
 
@@ -224,7 +216,7 @@ drain_check(struct engine *e, struct queue *q)
 		return;
 	/* A queue that is to go has no held jobs that could go on afterwards: they run first. */
 	if (q->deleting && q->n_parked > 0) {
-		unpark(q);
+		queue_unpark(q);
 		queue_changed(e, q);
 		return;
 	}
@@ -242,7 +234,7 @@ drain_left(struct engine *e, struct queue *q)
 	q->sweep.scanning = false;
 	q->sweep.again = TIMERS_KEEP;
 	q->draining = false;
-	unpark(q);
+	queue_unpark(q);
 	queue_changed(e, q);
 }
 

@@ -598,9 +598,15 @@ bool
 queue_holds(const struct queue *q);
 void
 queue_ready_put(struct engine *e, struct job *j);
-/* Where it was, in front of all. */
+/* Off the list until its own run ends; then it is put back. */
+void
+queue_ready_aside(struct job *j);
+/* Back where it was, by its seq. */
 void
 queue_ready_back(struct engine *e, struct job *j);
+/* What was parked is ready like all others. */
+void
+queue_unpark(struct queue *q);
 /* Off the lists; its colour stays with the caller. */
 void
 queue_ready_take(struct engine *e, struct job *j);

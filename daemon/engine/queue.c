@@ -184,11 +184,47 @@ queue_ready_put(struct engine *e, struct job *j)
 }
 
 void
+queue_ready_aside(struct job *j)
+{
+	list_del(&j->ready);
+	j->aside = true;
+}
+
+/* Where it was. Before it can only be others that came back: as many as have been handed over or
+ * put aside, never all who are ready. */
+void
 queue_ready_back(struct engine *e, struct job *j)
 {
+	struct list *at = j->q->ready.next;
+
 	(void)e;
 	j->aside = false;
-	list_prepend(&j->q->ready, &j->ready);
+	while (at != &j->q->ready && list_entry(at, struct job, ready)->seq < j->seq)
+		at = at->next;
+	list_append(at, &j->ready);
+}
+
+/* What became ready while the queue drained goes in among those that did and could start. There
+ * are few of these, only what the queue's own runs asked for: they are merged into the parked. */
+void
+queue_unpark(struct queue *q)
+{
+	struct list *at = &q->parked;
+	struct job *j;
+
+	while (!list_empty(&q->parked) && !list_empty(&q->ready)) {
+		j = list_entry(q->ready.prev, struct job, ready);
+		if (j->seq < list_entry(q->parked.next, struct job, ready)->seq)
+			break;
+		while (list_entry(at->prev, struct job, ready)->seq > j->seq)
+			at = at->prev;
+		list_del(&j->ready);
+		list_append(at, &j->ready);
+		at = &j->ready;
+	}
+	list_splice(&q->ready, &q->parked);
+	q->park_epoch++;
+	q->n_parked = 0;
 }
 
 void

@@ -2,8 +2,9 @@
  * Recovery: the stored state becomes the engine's, before its first step.
  *
  * Things come one by one; engine_recovered() then does what needs all of them:
- * it ends the runs that were going on as interrupted, puts the ready jobs in
- * their order, and applies the misfire policies to what fell due meanwhile.
+ * it puts the ready jobs in their order, ends the runs that were going on as
+ * interrupted, which puts them in front of what was behind them, and applies the
+ * misfire policies to what fell due meanwhile.
  */
 #include <errno.h>
 
@@ -101,6 +102,7 @@ restore_running(struct engine *e, struct job *j, const struct job_saved *s)
 		return err;
 	}
 	run->started = true;
+	run->seq = s->seq;
 	run->created_ns = j->created_ns;
 	run->due_wall_ns = s->run_due_wall_ns;
 	run->started_wall_ns = s->run_started_wall_ns;
@@ -164,6 +166,9 @@ restore_job(struct engine *e, struct job *j, const struct job_saved *s)
 		/* A ready one is idle until recover_ready: so long it is on a timer of its own. */
 		if (state != JS_I)
 			job_enter(e, j, OP_RESTORE, state);
+		/* Its run ends last of all: then it finds its place. */
+		if (state == JS_RQ)
+			queue_ready_aside(j);
 		return 0;
 	}
 	if (s->pending == JOB_ARMED)
@@ -308,13 +313,13 @@ engine_recovered(struct engine *e, struct moment now)
 	e->now = now;
 	recover_records(e);
 	answers_recovered(e);
+	recover_ready(e);
 	for (uint32_t i = 0; i < e->slab.top; i++) {
 		struct job *j = slab_at(&e->slab, i);
 
 		if (j && j->run)
 			recover_run(e, j);
 	}
-	recover_ready(e);
 	for (uint32_t i = 0; i < e->slab.top; i++) {
 		struct job *j = slab_at(&e->slab, i);
 

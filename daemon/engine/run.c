@@ -363,6 +363,12 @@ run_retry(struct engine *e, struct run *run, enum run_outcome outcome)
 		j->due_ns = e->now.boot_ns;
 	}
 	job_enter(e, j, OP_RETRY, armed ? JS_A : JS_Q);
+	/* It never came to its end: in front of what was behind it. */
+	if (!armed && outcome == RUN_INTERRUPTED) {
+		list_del(&j->ready);
+		j->seq = run->seq;
+		queue_ready_back(e, j);
+	}
 }
 
 enum jstate

@@ -372,6 +372,28 @@ START_TEST(G7_a_newcomer_queues_behind_held_ones_though_a_slot_is_free)
 }
 END_TEST
 
+/* Those that had to wait for their own runs are no later for it than they were. */
+START_TEST(G7_who_waits_for_its_own_run_keeps_its_place)
+{
+	struct rig r;
+
+	start(&r, "handler=h max_active=3");
+	rig_update(&r, "a", 0);
+	rig_update(&r, "b", 0);
+	rig_update(&r, "a", 0);
+	rig_update(&r, "b", 0);
+	rig_update(&r, "c", 0);
+	rig_update(&r, "d", 0);
+	rig_pause(&r, "q");
+	rig_finish(&r, "c");
+	rig_finish(&r, "a");
+	rig_finish(&r, "b");
+	rig_resume(&r, "q");
+	ck_assert_str_eq(rig_order(&r), "a b c a b d ");
+	rig_done(&r);
+}
+END_TEST
+
 START_TEST(G7_an_ordered_queue_is_strictly_first_in_first_out_one_at_a_time)
 {
 	struct rig r;
@@ -565,6 +587,7 @@ main(void)
 	tcase_add_test(tc, G7_equal_deadlines_become_ready_in_the_order_they_were_set);
 	tcase_add_test(tc, G7_fifo_within_a_queue_by_the_time_of_becoming_ready);
 	tcase_add_test(tc, G7_a_newcomer_queues_behind_held_ones_though_a_slot_is_free);
+	tcase_add_test(tc, G7_who_waits_for_its_own_run_keeps_its_place);
 	tcase_add_test(tc, G7_an_ordered_queue_is_strictly_first_in_first_out_one_at_a_time);
 	tc = unit_case(s, "G8-G9");
 	tcase_add_test(tc, G8_cancel_wait_beats_rearming);

@@ -168,6 +168,29 @@ START_TEST(G10_an_abandoned_or_timed_out_drain_is_undone)
 }
 END_TEST
 
+START_TEST(G10_what_was_held_by_an_undone_drain_keeps_its_place)
+{
+	struct op_update own = rig_op("own", 0);
+	struct rig r;
+	uint64_t drain;
+
+	start(&r, "handler=h max_active=1");
+	rig_update(&r, "a", 0);
+	rig_update(&r, "before", 0);
+	rig_update(&r, "t1", SEC);
+	rig_update(&r, "t2", 3 * SEC);
+	drain = rig_drain(&r, "q", TIMERS_KEEP, false);
+	rig_pass(&r, 2 * SEC);
+	rig_send(&r, EV_UPDATE, &own, rig_running(&r, "a")->token);
+	rig_pass(&r, 2 * SEC);
+	rig_abandon(&r, drain);
+	for (int i = 0; i < 5; i++)
+		rig_finish(&r, r.runs[i].key);
+	ck_assert_str_eq(rig_order(&r), "a before t1 own t2 ");
+	rig_done(&r);
+}
+END_TEST
+
 START_TEST(G10_drains_overlap)
 {
 	struct rig r;
@@ -388,6 +411,7 @@ main(void)
 	tcase_add_test(tc, G10_drain_cancels_timers);
 	tcase_add_test(tc, G10_drain_can_leave_the_queue_paused_before_anything_starts);
 	tcase_add_test(tc, G10_an_abandoned_or_timed_out_drain_is_undone);
+	tcase_add_test(tc, G10_what_was_held_by_an_undone_drain_keeps_its_place);
 	tcase_add_test(tc, G10_drains_overlap);
 	tcase_add_test(tc, G10_nothing_is_stuck_when_a_run_fails_during_a_drain);
 	tcase_add_loop_test(

@@ -392,6 +392,51 @@ START_TEST(an_interrupted_run_gives_way_to_what_was_requested_meanwhile)
 }
 END_TEST
 
+/* Through several restarts: what was running was there before what was held. */
+START_TEST(interrupted_runs_go_on_in_their_order_before_what_was_behind)
+{
+	struct rig r;
+
+	start(&r, "handler=h max_active=3");
+	rig_update(&r, "c", 0);
+	rig_update(&r, "a", 0);
+	rig_update(&r, "b", 0);
+	rig_update(&r, "y", 0);
+	rig_update(&r, "a", 0); /* again: behind y */
+	rig_update(&r, "x", 0);
+	rig_queue_set(&r, "q", "max_active=0");
+	for (int i = 0; i < 3; i++)
+		rig_restart(&r, SEC, SAME_BOOT);
+	rig_queue_set(&r, "q", "max_active=9");
+	ck_assert_str_eq(rig_order(&r), "c a b c b y a x ");
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(a_deleted_job_is_not_run_again_after_the_restart)
+{
+	struct rig r;
+
+	start(&r, "handler=h");
+	rig_update_payload(&r, "k", 0, "old");
+	rig_update(&r, "again", 0);
+	rig_update(&r, "off", 0);
+	rig_job(&r, EV_DISABLE, "off");
+	rig_job(&r, EV_DELETE, "k");
+	rig_job(&r, EV_DELETE, "again");
+	rig_job(&r, EV_DELETE, "off");
+	rig_update_payload(&r, "again", SEC, "new");
+	rig_forget(&r);
+	rig_restart(&r, SEC, SAME_BOOT);
+	ck_assert_str_eq(rig_state(&r, "k"), "-");
+	ck_assert_str_eq(rig_state(&r, "off"), "X");
+	rig_pass(&r, 10 * SEC);
+	ck_assert_uint_eq(rig_running_count(&r, "q"), 1);
+	ck_assert_str_eq(rig_running(&r, "again")->payload, "new;");
+	rig_done(&r);
+}
+END_TEST
+
 START_TEST(a_retry_and_a_dead_job_survive)
 {
 	struct rig r;
@@ -497,6 +542,8 @@ main(void)
 	tcase_add_loop_test(tc, an_interrupted_run_is_recorded_and_run_again_at_once, 0, 2);
 	tcase_add_loop_test(tc, a_run_that_is_always_interrupted_dies, 0, 2);
 	tcase_add_loop_test(tc, an_interrupted_run_gives_way_to_what_was_requested_meanwhile, 0, 2);
+	tcase_add_loop_test(tc, interrupted_runs_go_on_in_their_order_before_what_was_behind, 0, 2);
+	tcase_add_loop_test(tc, a_deleted_job_is_not_run_again_after_the_restart, 0, 2);
 	tcase_add_loop_test(tc, a_retry_and_a_dead_job_survive, 0, 2);
 	tcase_add_loop_test(tc, a_stopping_engine_starts_nothing_and_forgets_nothing, 0, 2);
 	tc = unit_case(s, "damaged");
