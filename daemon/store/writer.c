@@ -427,15 +427,14 @@ collect_call(struct writer *w)
 size_t
 writer_collect(struct writer *w, struct group_done *out, size_t max)
 {
+	struct result *r;
 	size_t n = 0;
 	bool more;
 
 	CHECK_OBJ(w, WRITER_MAGIC);
 	unring(w);
 	(void)pthread_mutex_lock(&w->lock);
-	while (n < max && !list_empty(&w->results)) {
-		struct result *r = list_first(&w->results, struct result, link);
-
+	while (n < max && (r = list_first(&w->results, struct result, link)) != NULL) {
 		list_del(&r->link);
 		out[n++] = r->done;
 		x_free(r->last_of);
