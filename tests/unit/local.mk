@@ -68,6 +68,16 @@ tests_unit_test_spawn_SOURCES = tests/unit/test_spawn.c
 tests_unit_test_spawn_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_spawn_LDADD = $(TEST_LIBS)
 
+UNIT_TESTS += tests/unit/test_store_care
+tests_unit_test_store_care_SOURCES = tests/unit/test_store_care.c
+tests_unit_test_store_care_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_store_care_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_group
+tests_unit_test_group_SOURCES = tests/unit/test_group.c
+tests_unit_test_group_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_group_LDADD = $(TEST_LIBS)
+
 UNIT_TESTS += tests/unit/test_store_refusals
 tests_unit_test_store_refusals_SOURCES = tests/unit/test_store_refusals.c
 tests_unit_test_store_refusals_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -351,4 +351,21 @@ group_commit(struct store *st)
 	ck_assert_int_eq(st->ops->commit(st, NOW, true), 0);
 }
 
+/* One group of small jobs. */
+static inline void
+put_some(struct store *st, int jobs, int salt)
+{
+	const struct persist_sink *sink = group_begin(st);
+
+	for (int i = 0; i < jobs; i++) {
+		int64_t k = (int64_t)i * 2654435761 % 1000003;
+
+		sink->job_put(sink->ctx,
+			&(struct job_saved){ .queue = STR("q"),
+				.key = { (char *)&k, sizeof k },
+				.seq = (uint64_t)salt });
+	}
+	group_commit(st);
+}
+
 #endif
