@@ -35,7 +35,9 @@ store_exit(const struct store_error *e)
 	case ERR_NEWER_SCHEMA:
 		return WQD_EXIT_NEWER;
 	case ERR_DAMAGED:
+	case ERR_NOT_OURS:
 	case -EACCES:
+	case -EPERM:
 	case -EROFS:
 		return WQD_EXIT_DAMAGED;
 	default:

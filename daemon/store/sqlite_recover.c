@@ -92,7 +92,7 @@ setting_row(struct recovery *rv, sqlite3_stmt *q)
 	rc = queue_settings_set(&rv->settings, name, value);
 	if (rc == ERR_UNKNOWN_NAME)
 		return store_fail(rv->err, ERR_NEWER_SCHEMA, rv->st->path,
-			"queue setting \"%.*s\" is not known to this wqd", STR_ARG(name));
+			"queue setting '%.*s' is not known to this wqd", STR_ARG(name));
 	if (rc)
 		return damaged(rv, "a setting of a queue has a value out of its range");
 	return 0;

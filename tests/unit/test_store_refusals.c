@@ -148,7 +148,7 @@ START_TEST(sto_05_a_setting_of_a_newer_version)
 	ck_assert_int_eq(sqlite3_step(q), SQLITE_DONE);
 	ck_assert_int_eq(sqlite3_finalize(q), SQLITE_OK);
 	ck_assert_int_eq(sqlite3_close(db), SQLITE_OK);
-	expect_refused(ERR_NEWER_SCHEMA, "wqd.db", "\"max_dreams\"");
+	expect_refused(ERR_NEWER_SCHEMA, "wqd.db", "'max_dreams'");
 }
 END_TEST
 
