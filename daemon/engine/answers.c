@@ -116,6 +116,11 @@ void
 answer_keep(struct engine *e, struct answer *a, const struct job_reply *r, const struct job *j,
 	enum durability level)
 {
+	/* Sent again while the first still waited: that one's answer stands. */
+	if (answer_find(e, answer_id(a))) {
+		answer_drop(e, a);
+		return;
+	}
 	answer_set_reply(a, r);
 	/* Without memory the request stands, and its repetition would be a second one. */
 	if (answer_insert(e, a, sat_add(e->now.boot_ns, e->cfg.answer_keep_ns)) < 0) {

@@ -33,6 +33,7 @@
 #include "engine/internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
@@ -219,10 +220,23 @@ jstate_pend(enum jstate s)
 	return jstates[s].pend;
 }
 
-const char *
-jstate_name(enum jstate s)
+static const char *const job_op_names[N_JOB_OPS] = {
+#define X(op, name) [op] = name,
+	JOB_OP_TABLE(X)
+#undef X
+};
+
+/* A change that the table does not know is a bug: say which. */
+static void
+check_edge(const struct job *j, enum job_op op, enum jstate next)
 {
-	return jstates[s].name;
+	char what[80];
+
+	if (job_table[op][j->state].next & (1u << next))
+		return;
+	(void)snprintf(what, sizeof what, "%s leads from %s to %s", job_op_names[op],
+		jstates[j->state].name, jstates[next].name);
+	wq_assert_fail(__func__, __FILE__, __LINE__, what);
 }
 
 enum status
@@ -335,7 +349,7 @@ job_enter(struct engine *e, struct job *j, enum job_op op, enum jstate next)
 	enum pend was = job_pend(j), is = jstate_pend(next);
 	bool moves = was != is || (is == PEND_READY && requeues(op));
 
-	wq_assert(job_table[op][j->state].next & (1u << next));
+	check_edge(j, op, next);
 	if (was == PEND_TIMER && is != PEND_TIMER)
 		timer_del(job_timers(e, j), &j->timer);
 	if (was == PEND_READY && moves)

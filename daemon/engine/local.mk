@@ -17,6 +17,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/ops.h \
 	%reldir%/payload.c \
 	%reldir%/queue.c \
+	%reldir%/records.h \
 	%reldir%/restore.c \
 	%reldir%/run.c \
 	%reldir%/settings.c %reldir%/settings.h \

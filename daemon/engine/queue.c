@@ -119,9 +119,11 @@ queue_remove(struct engine *e, struct queue *q)
 void
 queue_free(struct engine *e, struct queue *q)
 {
+	struct colour *c;
+
 	(void)e;
-	while (!list_empty(&q->colours))
-		colour_free(list_first(&q->colours, struct colour, link));
+	while ((c = list_first(&q->colours, struct colour, link)) != NULL)
+		colour_free(c);
 	timers_done(&q->sweep.found);
 	x_free((char *)(uintptr_t)q->name.p);
 	MAGIC_DONE(q);

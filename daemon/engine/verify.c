@@ -215,4 +215,9 @@ engine_verify(const struct engine *e)
 	map_verify(&e->jobs);
 	map_verify(&e->waiters);
 	map_verify(&e->results);
+	map_verify(&e->runs);
+	map_verify(&e->tokens);
+	map_verify(&e->answers);
+	timers_verify(&e->answer_ends);
+	wq_assert(map_count(&e->answers) == e->answer_ends.n);
 }

@@ -332,8 +332,12 @@ wait_answer_some(struct engine *e, uint32_t most)
 	struct wait_group *g;
 
 	while (most-- > 0 && (g = list_first(&e->wake, struct wait_group, link)) != NULL &&
-		engine_spend(e))
-		waiter_answer(e, list_first(&g->waiters, struct waiter, link), g);
+		engine_spend(e)) {
+		struct waiter *w = list_first(&g->waiters, struct waiter, link);
+
+		CHECK_OBJ(w, WAITER_MAGIC);
+		waiter_answer(e, w, g);
+	}
 }
 
 void

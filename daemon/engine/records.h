@@ -1,0 +1,345 @@
+/*
+ * The records of the engine: jobs, runs, queues, who waits, what is kept. Who
+ * may do what to them is in internal.h; what must always hold, in verify.c.
+ *
+ * Things die in two steps: what an effect of this step may still name goes to
+ * the graveyard and is freed when the next step begins.
+ */
+#ifndef WQD_ENGINE_RECORDS_H
+#define WQD_ENGINE_RECORDS_H
+
+#include "base/hist.h"
+#include "base/list.h"
+#include "engine/engine.h"
+#include "engine/map.h"
+#include "engine/timer.h"
+
+#define ENGINE_MAGIC 0x656e6731u
+#define QUEUE_MAGIC  0x71756531u
+#define JOB_MAGIC    0x6a6f6231u
+#define RUN_MAGIC    0x72756e31u
+#define RECORD_MAGIC 0x72656331u
+#define WAITER_MAGIC 0x77616931u
+#define GROUP_MAGIC  0x67726f31u
+#define ANSWER_MAGIC 0x616e7331u
+
+/* ---- states of a job ---- */
+
+/* clang-format off */
+/*      name   shown as                running, pending */
+#define JSTATE_TABLE(X) \
+	X(JS_I,  "I",  false, PEND_NONE)  /* idle */ \
+	X(JS_A,  "A",  false, PEND_TIMER) /* armed */ \
+	X(JS_Q,  "Q",  false, PEND_READY) /* ready or held */ \
+	X(JS_R,  "R",  true,  PEND_NONE)  /* handed over */ \
+	X(JS_RA, "RA", true,  PEND_TIMER) /* and armed again */ \
+	X(JS_RQ, "RQ", true,  PEND_READY) /* and ready again */ \
+	X(JS_X,  "X",  false, PEND_NONE)  /* disabled */ \
+	X(JS_RX, "RX", true,  PEND_NONE)  /* running, closed to updates: disabled or waited to cancel */
+
+/* What moves a job from state to state. */
+#define JOB_OP_TABLE(X) \
+	X(OP_ARM,         "arm")         /* an update to a deadline ahead */ \
+	X(OP_NOW,         "now")         /* an update whose deadline has come */ \
+	X(OP_STAY,        "stay")        /* an update that its mode, slack or if_pending keeps still */ \
+	X(OP_CANCEL,      "cancel") \
+	X(OP_CANCEL_WAIT, "cancel wait") /* kill too */ \
+	X(OP_DISABLE,     "disable") \
+	X(OP_ENABLE,      "enable") \
+	X(OP_FLUSH,       "flush") \
+	X(OP_FLUSH_NOW,   "flush now") \
+	X(OP_KICK,        "kick") \
+	X(OP_DELETE,      "delete") \
+	X(OP_EXPIRE,      "expire")      /* its deadline has come */ \
+	X(OP_START,       "start")       /* handed over */ \
+	X(OP_NOT_STARTED, "not started") /* the hand-over is taken back */ \
+	X(OP_END,         "end")         /* the run ended */ \
+	X(OP_RETRY,       "retry")       /* the run ended, another attempt follows */ \
+	X(OP_REOPEN,      "reopen")      /* nobody waits to cancel any more */ \
+	X(OP_RESTORE,     "restore")     /* read from the store */
+/* clang-format on */
+
+enum pend { PEND_NONE, PEND_TIMER, PEND_READY };
+#define X(name, ...) name,
+enum jstate { JSTATE_TABLE(X) N_JSTATES };
+enum job_op { JOB_OP_TABLE(X) N_JOB_OPS };
+#undef X
+
+/* ---- things that are stored ---- */
+
+enum dirty_kind { DIRTY_QUEUE, DIRTY_JOB, DIRTY_RECORD, DIRTY_ANSWER };
+
+/* Embedded in each thing of the store; also what the graveyard links. */
+struct dirty {
+	struct list link; /* on engine.dirty or engine.grave, else on itself */
+	uint64_t mark;    /* its number on the FIFO */
+	uint8_t kind;
+	bool stored; /* the store may have it */
+	bool gone;   /* dead: to be removed from the store, then freed */
+};
+
+/* ---- payloads ---- */
+
+struct payload {
+	size_t bytes; /* of all parts */
+	uint32_t n, cap;
+	struct str parts[]; /* each owned */
+};
+
+/* ---- waiting ---- */
+
+enum wait_kind {
+	W_CANCEL,
+	W_KILL,
+	W_FLUSH,
+	W_WAIT,
+	W_FLUSH_QUEUE,
+	W_DRAIN,
+	W_DRAIN_PAUSE,
+	W_DELETE
+};
+
+/*
+ * Those who wait for the same event. When it happens, the whole group goes to
+ * the end of engine.wake in one move, and is answered from there, first come
+ * first, so many a step. Two groups whose events have become one are merged:
+ * one list, while waiters that still name the old group find the new one by
+ * `into`.
+ */
+struct wait_group {
+	uint32_t magic;
+	uint32_t refs;            /* the owner or engine.wake, each waiter, each merged group */
+	struct wait_group **slot; /* where the owner keeps it; NULL when awake or merged */
+	struct wait_group *into;
+	struct list waiters;
+	struct list link; /* on engine.wake */
+	bool awake;
+	enum status status;    /* how it ended */
+	struct record *record; /* ref, or NULL */
+	struct queue *q;       /* pinned */
+	struct job *job;       /* pinned, or NULL */
+};
+
+/* The events of a job. "run": the running instance (or the one that waits for a retry);
+ * "next": the pending one. A flush ends with the attempt, a wait with the last attempt. */
+enum job_event { ON_CANCEL, ON_FLUSH_RUN, ON_FLUSH_NEXT, ON_WAIT_RUN, ON_WAIT_NEXT, N_JOB_EVENTS };
+
+struct waits {
+	struct wait_group *on[N_JOB_EVENTS];
+};
+
+struct waiter {
+	uint32_t magic;
+	enum wait_kind kind;
+	struct map_node node; /* engine.waiters, by ticket */
+	uint64_t ticket;
+	struct list link; /* of its group (after merging: the one it went into) */
+	struct list all;  /* engine.all_waiters */
+	struct wait_group *group;
+	struct timer timer; /* engine.timeouts */
+	enum durability level;
+	struct job_reply reply; /* as it was when it began to wait */
+	struct answer *answer;  /* owned: kept when it is answered */
+};
+
+/*
+ * The colour of ready and running items, for flushes of the queue: an item has
+ * the newest colour when it becomes ready. A flush closes the newest and waits
+ * until it and all older ones are empty.
+ */
+struct colour {
+	struct list link; /* queue.colours, oldest first */
+	uint64_t n;
+	struct wait_group *waiters;
+};
+
+/* ---- jobs ---- */
+
+#define KEY_INLINE 24
+
+enum timer_place { ON_BOOT, ON_WALL, ON_EXPEDITED };
+
+/* Four cache lines, the first three for what an update reads and writes. */
+struct job {
+	struct map_node node; /* engine.jobs */
+	struct queue *q;
+	uint32_t magic;
+	uint32_t index; /* in the slab */
+	union {
+		char in[KEY_INLINE]; /* key_n <= KEY_INLINE */
+		char *out;           /* owned */
+	} key;
+	uint8_t key_n;
+	uint8_t state; /* enum jstate */
+	uint8_t place; /* enum timer_place, when armed */
+	uint8_t level; /* enum durability */
+	bool absolute : 1;
+	bool retry : 1;      /* the pending instance is the next attempt of `generation` */
+	bool dead : 1;       /* idle, attempts used up, payload kept */
+	bool aside : 1;      /* ready at the head, on no list until its run ends */
+	bool chained : 1;    /* made pending by a run of the queue: a drain lets it pass */
+	bool durable : 1;    /* has, or is about to have, a row in the store */
+	bool stale : 1;      /* the store's copy of the parts is */
+	bool appended : 1;   /* the pending payload only grew since the instance was made */
+	bool forget : 1;     /* deleted while running: the result is not kept */
+	uint16_t interrupts; /* in a row */
+
+	struct timer timer;
+	uint32_t coalesced;      /* of the pending instance */
+	int64_t due_ns;          /* of the pending instance, on the clock `absolute` says */
+	uint64_t seq;            /* among equal deadlines; when ready: its place in the queue */
+	struct payload *payload; /* of the pending or the dead instance */
+	int64_t delay_ns;        /* as asked; -1: absolute */
+	int64_t created_ns;      /* boot time; of the pending instance */
+	uint64_t generation;     /* of the last run started */
+	uint32_t attempt;        /* of the last run started */
+	uint32_t disable_depth;
+
+	int64_t slack_ns, max_wait_ns;
+	struct dirty dirty;
+	struct run *run;
+	struct waits *waits; /* NULL until somebody waits */
+
+	struct list ready; /* queue.ready or queue.parked */
+	struct colour *colour;
+	uint32_t parked;     /* queue.park_epoch: ready, on queue.parked */
+	uint32_t pins;       /* wait groups and the like that name it */
+	struct list records; /* newest first */
+	struct list of_queue;
+};
+_Static_assert(sizeof(struct job) == 256, "a job is four cache lines");
+
+/* A run that was handed over. */
+struct run {
+	uint32_t magic;
+	uint64_t id, token;
+	struct map_node by_id, by_token; /* not for ACTION_NONE, which ends at once */
+	bool mapped;
+	struct job *job;
+	struct payload *payload;
+	struct colour *colour;
+	struct record *record; /* made with it, so that no end can fail */
+	uint64_t seq;          /* the place it had, should the hand-over be taken back */
+	int64_t due_ns;
+	int64_t created_ns, delay_ns, slack_ns, max_wait_ns;
+	int64_t due_wall_ns, started_wall_ns;
+	uint32_t coalesced;
+	bool absolute, retry, appended, chained;
+	bool started; /* the runner said so */
+	bool killed;
+};
+
+/* A finished run. */
+struct record {
+	uint32_t magic;
+	uint32_t refs; /* history, wait groups */
+	struct dirty dirty;
+	struct run_record r; /* r.output.p owned */
+	uint64_t seq;        /* key in the store */
+	struct queue *q;
+	struct job *job;
+	struct list of_queue; /* queue.records, oldest first; a dead job's newest may be off it */
+	struct list of_job;   /* job.records */
+	struct map_node node; /* engine.results: the last attempt of each generation */
+	bool mapped;
+	int64_t ended_ns; /* boot */
+};
+
+/* ---- queues ---- */
+
+struct queue {
+	uint32_t magic;
+	struct dirty dirty;
+	struct map_node node; /* engine.queue_names */
+	struct str name;      /* owned */
+	uint64_t salt;        /* into the hashes of its keys */
+	struct queue_settings s;
+	struct list of_engine;
+	struct list jobs;
+	uint64_t n_jobs, n_armed, n_ready, n_parked, n_running;
+	struct list ready;   /* FIFO */
+	struct list parked;  /* FIFO; became ready while draining, wait for the end of that */
+	uint32_t park_epoch; /* one more: all that was parked is so no more */
+	struct list turn;    /* engine.turn[priority] while something may start */
+	struct list colours;
+	struct list records;
+	uint64_t n_records;
+	struct timer backoff; /* engine.backoffs: after a start that failed */
+	struct timer retire;  /* engine.retires: when the oldest record's time is over */
+	bool paused;
+	bool draining; /* newcomers are refused: a drain or the end of the queue */
+	bool deleting; /* it is the end */
+	bool removing; /* nothing is pending or running any more: the records go */
+	struct wait_group *drains;
+	struct wait_group *deleter;
+	uint32_t pausers; /* among `drains` */
+	struct sweep {
+		struct list link; /* engine.sweeps while there is work */
+		bool scanning;
+		enum timer_policy policy;
+		enum timer_policy again; /* asked for meanwhile; TIMERS_KEEP: nothing */
+		struct list *next;       /* in queue.jobs */
+		uint64_t until_seq;      /* what was armed later is left alone */
+		struct timers found;     /* expedited, in order of their deadlines */
+	} sweep;
+	uint32_t pins; /* wait groups; dead jobs that the store still has */
+};
+
+/* ---- answers for idempotency ids ---- */
+
+struct answer {
+	uint32_t magic;
+	struct dirty dirty;
+	struct map_node node;
+	struct timer timer;     /* engine.answer_ends */
+	struct job_reply reply; /* queue, key: owned, in `text` */
+	int64_t until_ns;       /* boot */
+	uint8_t id_n, queue_n, key_n;
+	char text[];
+};
+
+/* ---- the engine ---- */
+
+struct slab {
+	struct job **chunks; /* owned, each SLAB_CHUNK records, whole pages */
+	size_t n_chunks, cap;
+	uint32_t free; /* index + 1 of the first free record, linked by `index` */
+	uint32_t top;  /* records ever used */
+};
+#define SLAB_CHUNK 1024u
+
+#define N_PRIORITIES 3
+
+struct engine {
+	uint32_t magic;
+	struct engine_config cfg;
+	/* of the current step */
+	struct moment now;
+	struct effects *fx;
+	uint32_t budget;
+	char names[QUEUE_NAME_MAX + KEY_MAX]; /* for replies about what is unknown */
+
+	bool stopping;
+	struct slab slab;
+	struct map jobs, queue_names, waiters, runs, tokens, results, answers;
+	struct list queues;                                     /* in order of creation */
+	struct queue *fallback;                                 /* "default" */
+	struct timers boot, wall;                               /* deadlines of jobs */
+	struct timers timeouts, backoffs, retires, answer_ends; /* boot time */
+	uint64_t seq, run_id, run_seq, made;
+	struct list turn[N_PRIORITIES]; /* queues that may start something, in turn */
+	uint32_t credit[N_PRIORITIES];
+	struct list all_waiters;
+	struct list wake;   /* wait groups to be answered */
+	struct list purges; /* jobs whose records go */
+	struct list sweeps; /* queues with paced work */
+	struct list dirty, grave;
+	uint64_t marks;
+	size_t n_dirty;
+	bool urgent;
+	struct engine_stats stats;
+	struct hist lateness;
+	struct timers restored; /* ready jobs by their place, during recovery */
+};
+
+#endif
