@@ -99,6 +99,25 @@ sweep_visit(struct engine *e, struct queue *q, struct job *j)
 		sweep_gather(e, q, j);
 }
 
+/* A deadline may come before the sweep does: the caller's word about timers holds as well. */
+bool
+sweep_takes(struct engine *e, struct job *j)
+{
+	const struct sweep *s = &j->q->sweep;
+	enum timer_policy policy = s->again;
+
+	if (s->scanning && j->seq <= s->until_seq && s->policy > policy)
+		policy = s->policy;
+	if (policy == TIMERS_CANCEL) {
+		sweep_cancel(e, j);
+	} else if (policy == TIMERS_EXPEDITE) {
+		j->chained = true;
+		job_apply(e, j, OP_EXPIRE);
+		job_changed(e, j);
+	}
+	return policy != TIMERS_KEEP;
+}
+
 /* False: there is nothing left to do. */
 static bool
 sweep_step(struct engine *e, struct queue *q)

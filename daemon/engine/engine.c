@@ -231,6 +231,8 @@ expire_some(struct engine *e, uint32_t most)
 
 	while (most-- > 0 && (j = first_due(e)) != NULL && engine_spend(e)) {
 		e->stats.expired++;
+		if (sweep_takes(e, j))
+			continue;
 		j->chained = false;
 		job_apply(e, j, OP_EXPIRE);
 		job_changed(e, j);

@@ -309,6 +309,9 @@ sweep_some(struct engine *e, uint32_t most);
 /* The job leaves queue.jobs. */
 void
 sweep_skip(struct queue *q, const struct job *j);
+/* The deadline of an armed job has come. True: a sweep was to take it, and now has. */
+bool
+sweep_takes(struct engine *e, struct job *j);
 
 /* ---- update.c, cancel.c, flush.c ---- */
 

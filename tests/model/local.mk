@@ -2,11 +2,11 @@
 # virtual clock, with the test as sessions, store and runners.
 MODEL_RIG = %reldir%/rig.c %reldir%/rig.h %reldir%/saved.c %reldir%/saved.h
 
-EXTRA_PROGRAMS += tests/model/test_model
 UNIT_TESTS += \
 	tests/model/test_cells \
 	tests/model/test_coalescing \
 	tests/model/test_guarantees \
+	tests/model/test_model \
 	tests/model/test_queues \
 	tests/model/test_restart \
 	tests/model/test_results \

@@ -87,7 +87,6 @@ waiter_drop(struct ref *r, size_t i)
 	memmove(&r->waiter[i], &r->waiter[i + 1], (r->n_waiters - i) * sizeof r->waiter[0]);
 }
 
-/* Answers each waiter of the kind (and of the job) that `over` says is done. */
 static bool
 cancelling(const struct ref *r, int queue, int key)
 {
@@ -107,26 +106,31 @@ ref_draining(const struct ref *r, int queue)
 	return false;
 }
 
-/* The instance or run `serial` is over, with `run` as its record if it ran. */
+/* Waiter `i` need not wait for `serial`; true when it was answered. */
+static bool
+serial_over_for(struct ref *r, size_t i, uint64_t serial, const struct ref_record *run)
+{
+	struct ref_waiter *w = &r->waiter[i];
+	uint64_t left = 0;
+
+	for (int k = 0; k < REF_SNAPSHOT; k++) {
+		if (w->serial[k] == serial)
+			w->serial[k] = 0;
+		left |= w->serial[k];
+	}
+	if (w->kind != W_FLUSH || left)
+		return false;
+	reply_run(r, w->ticket, ST_OK, w->key < 0 ? NULL : run);
+	waiter_drop(r, i);
+	return true;
+}
+
+/* The instance or run `serial` is over; `run`: the newest record of the job. */
 static void
 serial_over(struct ref *r, uint64_t serial, const struct ref_record *run)
 {
-	for (size_t i = 0; i < r->n_waiters;) {
-		struct ref_waiter *w = &r->waiter[i];
-		uint64_t left = 0;
-
-		for (int k = 0; k < REF_SNAPSHOT; k++) {
-			if (w->serial[k] == serial)
-				w->serial[k] = 0;
-			left |= w->serial[k];
-		}
-		if (w->kind == W_FLUSH && left == 0) {
-			reply_run(r, w->ticket, ST_OK, w->key < 0 ? NULL : run);
-			waiter_drop(r, i);
-		} else {
-			i++;
-		}
-	}
+	for (size_t i = 0; i < r->n_waiters;)
+		i += !serial_over_for(r, i, serial, run);
 }
 
 /* Generation `generation` of a job is decided. */
@@ -149,16 +153,16 @@ generation_over(struct ref *r, int queue, int key, uint64_t generation, enum sta
 
 /* ---- instances ---- */
 
+/* On the timer, or at the tail of those who are ready. `lets_pass`: a drain waits for it. */
 static void
-place(struct ref *r, int queue, struct ref_instance *p, int64_t due, bool ready)
+place(struct ref *r, int queue, struct ref_instance *p, int64_t due, bool ready, bool lets_pass)
 {
 	p->at = ready ? JOB_READY : JOB_ARMED;
 	p->due = due;
 	p->seq = ++r->seq;
-	p->after_drain = false;
+	p->parked = ready && ref_draining(r, queue) && !lets_pass;
 	if (!p->serial)
 		p->serial = ++r->serial;
-	(void)queue;
 }
 
 /* Takes the pending instance away. */
@@ -167,11 +171,11 @@ drop_pending(struct ref *r, int queue, int key)
 {
 	struct ref_job *j = job_at(r, queue, key);
 	struct ref_instance p = j->p;
-	const struct ref_record *last = p.retry ? ref_last(r, queue, key) : NULL;
+	const struct ref_record *last = ref_last(r, queue, key);
 
 	if (!pending(j))
 		return;
-	generation_over(r, queue, key, coming(j), ST_CANCELLED, last);
+	generation_over(r, queue, key, coming(j), ST_CANCELLED, p.retry ? last : NULL);
 	j->p = (struct ref_instance){ 0 };
 	serial_over(r, p.serial, last);
 }
@@ -201,20 +205,51 @@ job_reply(struct ref *r, uint64_t ticket, int queue, int key, enum status status
 	to->generation = pending(j) ? coming(j) : j->generation;
 	to->has_deadline = pending(j);
 	to->deadline = moment_wall(r->now, j->p.due);
-	to->coalesced = j->p.coalesced;
+	to->coalesced = !pending(j) && j->run.going ? j->run.was.coalesced : j->p.coalesced;
 	return to;
+}
+
+static void
+record_drop(struct ref *r, size_t i)
+{
+	r->n_records--;
+	memmove(&r->record[i], &r->record[i + 1], (r->n_records - i) * sizeof r->record[0]);
+}
+
+/* Not dead any more: what told of the death goes, when only that kept it. */
+static void
+undead(struct ref *r, int queue, int key)
+{
+	job_at(r, queue, key)->dead = false;
+	for (size_t i = r->n_records; i-- > 0;)
+		if (r->record[i].unlisted && r->record[i].queue == queue && r->record[i].key == key)
+			record_drop(r, i);
 }
 
 /* ---- update ---- */
 
+/* A flush of the queue waits no more for what went to the tail; one of the job does. */
 static void
-put_payload(char *to, const struct op_update *op)
+tail(struct ref *r, int queue, uint64_t serial)
 {
+	for (size_t i = r->n_waiters; i-- > 0;)
+		if (r->waiter[i].kind == W_FLUSH && r->waiter[i].key < 0)
+			serial_over_for(r, i, serial, NULL);
+	(void)queue;
+}
+
+static void
+put_payload(struct ref_instance *p, const struct op_update *op)
+{
+	char *to = p->payload;
 	size_t n = op->payload_mode == PAYLOAD_APPEND ? strlen(to) : 0;
 
-	if (op->payload_mode != PAYLOAD_KEEP)
-		snprintf(to + n, REF_PAYLOAD - n, op->payload.n || n ? "%.*s;" : "%.*s",
-			STR_ARG(op->payload));
+	if (op->payload_mode == PAYLOAD_KEEP)
+		return;
+	if (n == 0)
+		p->appended = op->payload_mode == PAYLOAD_APPEND;
+	rig_check(n + op->payload.n + 2 < REF_PAYLOAD);
+	snprintf(to + n, REF_PAYLOAD - n, "%.*s;", STR_ARG(op->payload));
 }
 
 struct target {
@@ -222,20 +257,34 @@ struct target {
 	bool ready;
 };
 
+static int64_t
+max_wait(const struct ref *r, int queue)
+{
+	return r->queue[queue].s.max_wait_ns;
+}
+
 static struct target
 target_of(struct ref *r, int queue, const struct ref_job *j, const struct op_update *op)
 {
-	const struct queue_settings *s = &r->queue[queue].s;
-	int64_t slack = op->slack_ns < 0 ? s->slack_ns : op->slack_ns;
 	int64_t created = pending(j) && !j->p.retry ? j->p.created : r->now.boot_ns;
 	struct target t;
 
 	t.target = op->absolute ? moment_boot(r->now, op->when_ns) : r->now.boot_ns + op->when_ns;
-	t.ready = op->when_ns == 0 || t.target <= r->now.boot_ns;
-	t.due = t.ready ? r->now.boot_ns : t.target + slack;
-	if (s->max_wait_ns && t.due > created + s->max_wait_ns)
-		t.due = created + s->max_wait_ns;
+	t.due = t.target + r->queue[queue].s.slack_ns;
+	if (max_wait(r, queue) && t.due > created + max_wait(r, queue))
+		t.due = created + max_wait(r, queue);
+	t.ready = t.target <= r->now.boot_ns || t.due <= r->now.boot_ns;
+	if (t.ready)
+		t.due = r->now.boot_ns;
 	return t;
+}
+
+/* Slack: the armed deadline is neither too early nor too late for the new target. */
+static bool
+skips(const struct ref_job *j, const struct op_update *op, struct target t)
+{
+	return !t.ready && op->absolute == j->p.absolute &&
+		(t.due == j->p.due || (t.target <= j->p.due && t.due >= j->p.due));
 }
 
 /* What an update does to a pending job. */
@@ -253,14 +302,15 @@ decide(const struct ref_job *j, const struct op_update *op, struct target t)
 	case MODE_LATER:
 		if (ready)
 			return t.ready ? ST_UNCHANGED : ST_UPDATED_READY;
-		return t.due > j->p.due ? ST_UPDATED_TIMER : ST_UNCHANGED;
+		if (t.due <= j->p.due)
+			return ST_UNCHANGED;
+		break;
 	case MODE_SET:
 		break;
 	}
 	if (ready)
 		return ST_UPDATED_READY;
-	return !t.ready && t.target <= j->p.due && t.due >= j->p.due ? ST_SKIPPED
-								     : ST_UPDATED_TIMER;
+	return skips(j, op, t) ? ST_SKIPPED : ST_UPDATED_TIMER;
 }
 
 static enum status
@@ -268,7 +318,9 @@ refusal(struct ref *r, int queue, int key, int own, const struct op_update *op)
 {
 	struct ref_job *j = job_at(r, queue, key);
 
-	if (op->when_ns < 0)
+	int64_t delay = op->absolute ? op->when_ns - r->now.wall_ns : op->when_ns;
+
+	if (op->when_ns < 0 || (max_wait(r, queue) && delay > max_wait(r, queue)))
 		return ST_INVALID;
 	if (j->depth || cancelling(r, queue, key))
 		return ST_REFUSED_DISABLED;
@@ -279,41 +331,52 @@ refusal(struct ref *r, int queue, int key, int own, const struct op_update *op)
 	return ST_OK;
 }
 
+static void
+put_update(struct ref *r, int queue, struct ref_instance *p, const struct op_update *op,
+	struct target t, int own)
+{
+	p->absolute = op->absolute;
+	p->delay = op->when_ns + r->queue[queue].s.slack_ns;
+	place(r, queue, p, t.due, t.ready, own == queue);
+}
+
 static enum status
-create(struct ref *r, int queue, int key, const struct op_update *op, struct target t)
+create(struct ref *r, int queue, int key, int own, const struct op_update *op, struct target t)
 {
 	struct ref_job *j = job_at(r, queue, key);
 
+	undead(r, queue, key);
 	j->p = (struct ref_instance){ .created = r->now.boot_ns, .attempt = 1 };
-	j->dead = false;
-	put_payload(j->p.payload, op);
-	place(r, queue, &j->p, t.due, t.ready);
+	put_payload(&j->p, op);
+	put_update(r, queue, &j->p, op, t, own);
 	return j->run.going ? ST_REQUEUED_RUNNING : ST_CREATED;
 }
 
 static enum status
-change(struct ref *r, int queue, int key, const struct op_update *op, struct target t)
+change(struct ref *r, int queue, int key, int own, const struct op_update *op, struct target t)
 {
 	struct ref_job *j = job_at(r, queue, key);
-	struct ref_instance *p = &j->p;
+	struct ref_instance p = j->p;
 	enum status status = decide(j, op, t);
-	char payload[REF_PAYLOAD];
-	uint64_t flushed = p->serial;
+	bool stays = status == ST_UNCHANGED || status == ST_SKIPPED;
 
-	memcpy(payload, p->payload, sizeof payload);
-	put_payload(payload, op);
-	p->coalesced++;
-	if ((status == ST_UNCHANGED || status == ST_SKIPPED) && strcmp(payload, p->payload) == 0)
+	j->p.coalesced++;
+	put_payload(&p, op);
+	if (stays && op->payload_mode != PAYLOAD_APPEND && strcmp(p.payload, j->p.payload) == 0)
 		return status;
 	renew(r, queue, key);
-	memcpy(p->payload, payload, sizeof payload);
-	if (status == ST_UNCHANGED || status == ST_SKIPPED)
-		return p->at == JOB_READY ? ST_UPDATED_READY : ST_UPDATED_TIMER;
-	if (p->at == JOB_READY && !t.ready) {
-		p->serial = 0;
-		serial_over(r, flushed, NULL);
+	memcpy(j->p.payload, p.payload, sizeof p.payload);
+	j->p.appended = p.appended;
+	if (stays)
+		return p.at == JOB_READY ? ST_UPDATED_READY : ST_UPDATED_TIMER;
+	put_update(r, queue, &j->p, op, t, own);
+	/* Taken back: nobody need wait for it any more. */
+	if (p.at == JOB_READY && !t.ready) {
+		j->p.serial = ++r->serial;
+		serial_over(r, p.serial, ref_last(r, queue, key));
+	} else if (p.at == JOB_READY) {
+		tail(r, queue, p.serial);
 	}
-	place(r, queue, p, t.due, t.ready);
 	return status;
 }
 
@@ -326,9 +389,8 @@ ref_update(struct ref *r, uint64_t ticket, int queue, int key, int own, const st
 	struct ref_reply *to;
 
 	if (status == ST_OK)
-		status = pending(j) ? change(r, queue, key, op, t) : create(r, queue, key, op, t);
-	j->p.absolute = op->absolute;
-	j->p.delay = op->when_ns;
+		status = pending(j) ? change(r, queue, key, own, op, t)
+				    : create(r, queue, key, own, op, t);
 	to = job_reply(r, ticket, queue, key, status);
 	to->of_update = !status_is_error(status);
 	to->before = was.run.going ? JOB_RUNNING : was.p.at;
@@ -353,18 +415,17 @@ ref_cancel(struct ref *r, uint64_t ticket, int queue, int key, const struct op_c
 	enum status status = cancelled(j);
 	struct ref_waiter *w;
 
+	if (!j->run.going || op->mode == CANCEL_PLAIN)
+		undead(r, queue, key);
 	drop_pending(r, queue, key);
-	j->dead = false;
 	if (!j->run.going || op->mode == CANCEL_PLAIN) {
 		job_reply(r, ticket, queue, key, status);
 		return;
 	}
 	w = wait_for(r, ticket, W_CANCEL, queue, key, op->timeout_ns);
 	w->status = status;
-	if (op->mode == CANCEL_KILL) {
-		j->run.killed = true;
-		w->status = ST_CANCELLED_RUNNING;
-	}
+	w->kill = op->mode == CANCEL_KILL;
+	j->run.killed |= w->kill;
 }
 
 static enum status
@@ -374,21 +435,23 @@ forget(struct ref *r, int queue, int key)
 	bool known = ref_known(r, queue, key);
 	enum status status = cancelled(j);
 
+	undead(r, queue, key);
 	drop_pending(r, queue, key);
-	j->dead = false;
 	j->run.deleted = j->run.going;
-	for (size_t i = 0; i < r->n_records;) {
-		if (r->record[i].queue == queue && r->record[i].key == key) {
-			r->n_records--;
-			memmove(&r->record[i], &r->record[i + 1],
-				(r->n_records - i) * sizeof r->record[0]);
-		} else {
-			i++;
-		}
-	}
+	for (size_t i = r->n_records; i-- > 0;)
+		if (r->record[i].queue == queue && r->record[i].key == key)
+			record_drop(r, i);
 	if (status != ST_IDLE)
 		return status;
 	return known ? ST_OK : ST_NOT_FOUND;
+}
+
+/* Ready now, whatever its deadline. */
+static void
+hurry(struct ref *r, int queue, struct ref_instance *p, bool lets_pass)
+{
+	p->absolute = false;
+	place(r, queue, p, r->now.boot_ns, true, lets_pass);
 }
 
 static enum status
@@ -396,22 +459,24 @@ kick(struct ref *r, int queue, int key)
 {
 	struct ref_job *j = job_at(r, queue, key);
 
+	if (j->depth || cancelling(r, queue, key))
+		return ST_REFUSED_DISABLED;
+	if (j->dead && ref_draining(r, queue))
+		return ST_REFUSED_DRAINING;
 	if (j->p.at == JOB_READY)
 		return ST_UNCHANGED;
 	if (j->p.at == JOB_ARMED) {
-		place(r, queue, &j->p, r->now.boot_ns, true);
+		hurry(r, queue, &j->p, false);
 		return ST_UPDATED_TIMER;
 	}
 	if (j->run.going)
 		return ST_NOT_PENDING_RUNNING;
 	if (!j->dead)
 		return ST_IDLE;
-	if (j->depth)
-		return ST_REFUSED_DISABLED;
+	undead(r, queue, key);
 	j->p = (struct ref_instance){ .created = r->now.boot_ns, .attempt = 1 };
 	memcpy(j->p.payload, j->kept, sizeof j->kept);
-	j->dead = false;
-	place(r, queue, &j->p, r->now.boot_ns, true);
+	hurry(r, queue, &j->p, false);
 	return ST_CREATED;
 }
 
@@ -422,6 +487,7 @@ ref_job(struct ref *r, uint64_t ticket, int queue, int key, enum engine_event_ki
 	enum status status = cancelled(j);
 
 	if (kind == EV_DISABLE) {
+		undead(r, queue, key);
 		drop_pending(r, queue, key);
 		j->depth++;
 	} else if (kind == EV_ENABLE) {
@@ -442,13 +508,13 @@ ref_flush(struct ref *r, uint64_t ticket, int queue, int key, const struct op_fl
 	struct ref_waiter *w;
 
 	if (op->now && j->p.at == JOB_ARMED)
-		place(r, queue, &j->p, r->now.boot_ns, true);
+		hurry(r, queue, &j->p, false);
 	if (!j->run.going && j->p.at != JOB_READY) {
 		job_reply(r, ticket, queue, key, pending(j) ? ST_OK : ST_IDLE);
 		return;
 	}
 	w = wait_for(r, ticket, W_FLUSH, queue, key, op->timeout_ns);
-	w->serial[0] = j->run.going ? j->run.serial : 0;
+	w->serial[0] = j->run.going ? j->run.was.serial : 0;
 	w->serial[1] = j->p.at == JOB_READY ? j->p.serial : 0;
 }
 
@@ -461,7 +527,7 @@ ref_flush_queue(struct ref *r, uint64_t ticket, int queue, int64_t timeout_ns)
 	for (int k = 0; k < REF_KEYS; k++) {
 		const struct ref_job *j = job_at(r, queue, k);
 
-		w->serial[2 * k] = j->run.going ? j->run.serial : 0;
+		w->serial[2 * k] = j->run.going ? j->run.was.serial : 0;
 		w->serial[2 * k + 1] = j->p.at == JOB_READY ? j->p.serial : 0;
 		any |= w->serial[2 * k] | w->serial[2 * k + 1];
 	}
@@ -552,13 +618,15 @@ ref_drain(struct ref *r, uint64_t ticket, int queue, const struct op_drain *op)
 	struct ref_job *j;
 	int q, k;
 
+	wait_for(r, ticket, W_DRAIN, queue, -1, op->timeout_ns)->pause_after = op->pause_after;
 	while (op->timers != TIMERS_KEEP && (j = first_armed(r, queue, &q, &k)) != NULL) {
 		if (op->timers == TIMERS_CANCEL)
 			drop_pending(r, queue, k);
+		else if (j->p.due <= r->now.boot_ns)
+			place(r, queue, &j->p, j->p.due, true, true);
 		else
-			place(r, queue, &j->p, j->p.due, true);
+			hurry(r, queue, &j->p, true);
 	}
-	wait_for(r, ticket, W_DRAIN, queue, -1, op->timeout_ns)->pause_after = op->pause_after;
 }
 
 static bool
@@ -567,7 +635,7 @@ drained(struct ref *r, int queue)
 	for (int k = 0; k < REF_KEYS; k++) {
 		const struct ref_job *j = job_at(r, queue, k);
 
-		if (j->run.going || (j->p.at == JOB_READY && !j->p.after_drain))
+		if (j->run.going || (j->p.at == JOB_READY && !j->p.parked))
 			return false;
 	}
 	return true;
@@ -580,7 +648,7 @@ undrain(struct ref *r, int queue)
 	if (ref_draining(r, queue))
 		return;
 	for (int k = 0; k < REF_KEYS; k++)
-		job_at(r, queue, k)->p.after_drain = false;
+		job_at(r, queue, k)->p.parked = false;
 }
 
 void
@@ -609,22 +677,57 @@ retry_delay(const struct queue_settings *s, uint32_t attempt)
 	return delay < s->retry_max_delay_ns ? delay : s->retry_max_delay_ns;
 }
 
-static const struct ref_record *
-record(struct ref *r, int queue, int key, enum run_outcome outcome, bool final)
+/* Out of the list of its queue: gone, but for the newest of a dead job. */
+static void
+retire(struct ref *r, size_t i)
 {
-	const struct ref_run *run = &job_at(r, queue, key)->run;
-	struct ref_record *to = &r->record[r->n_records++];
+	struct ref_record *rec = &r->record[i];
 
-	rig_check(r->n_records <= REF_RECORDS);
-	*to = (struct ref_record){ .queue = queue,
+	if (job_at(r, rec->queue, rec->key)->dead && ref_last(r, rec->queue, rec->key) == rec)
+		rec->unlisted = true;
+	else
+		record_drop(r, i);
+}
+
+/* The oldest that is listed goes when there are too many. */
+static void
+retire_surplus(struct ref *r, int queue)
+{
+	size_t n = 0, oldest = 0;
+
+	for (size_t i = r->n_records; i-- > 0;) {
+		if (r->record[i].queue != queue || r->record[i].unlisted)
+			continue;
+		n++;
+		oldest = i;
+	}
+	if (n > r->queue[queue].s.retention_count)
+		retire(r, oldest);
+}
+
+static struct ref_record
+make_record(const struct ref *r, int queue, int key, enum run_outcome outcome, bool final)
+{
+	const struct ref_run *run = &r->queue[queue].job[key].run;
+
+	return (struct ref_record){
+		.queue = queue,
 		.key = key,
 		.generation = run->generation,
-		.attempt = run->attempt,
-		.coalesced = run->coalesced,
+		.attempt = run->was.attempt,
+		.coalesced = run->was.coalesced,
 		.outcome = outcome,
 		.final = final,
-		.ended = r->now.boot_ns };
-	return to;
+		.ended = r->now.boot_ns,
+	};
+}
+
+static void
+keep_record(struct ref *r, const struct ref_record *rec)
+{
+	rig_check(r->n_records < REF_RECORDS);
+	r->record[r->n_records++] = *rec;
+	retire_surplus(r, rec->queue);
 }
 
 /* The last run, over, is to be done again at `due`. */
@@ -633,19 +736,20 @@ again(struct ref *r, int queue, int key, int64_t due)
 {
 	struct ref_job *j = job_at(r, queue, key);
 
-	j->p = (struct ref_instance){ .created = r->now.boot_ns,
-		.retry = true,
-		.attempt = j->run.attempt + 1,
-		.coalesced = j->run.coalesced };
-	memcpy(j->p.payload, j->run.payload, sizeof j->p.payload);
-	place(r, queue, &j->p, due, false);
+	j->p = j->run.was;
+	j->p.serial = 0;
+	j->p.retry = true;
+	j->p.absolute = false;
+	j->p.attempt++;
+	j->p.delay = due - r->now.boot_ns;
+	place(r, queue, &j->p, due, due <= r->now.boot_ns, true);
 }
 
 static void
 die(struct ref_job *j)
 {
 	j->dead = true;
-	memcpy(j->kept, j->run.payload, sizeof j->kept);
+	memcpy(j->kept, j->run.was.payload, sizeof j->kept);
 }
 
 static void
@@ -654,12 +758,16 @@ cancels_over(struct ref *r, int queue, int key, const struct ref_record *run)
 	for (size_t i = 0; i < r->n_waiters;) {
 		struct ref_waiter w = r->waiter[i];
 
-		if (w.kind == W_CANCEL && w.queue == queue && w.key == key) {
-			reply_run(r, w.ticket, w.status, run);
-			waiter_drop(r, i);
-		} else {
+		if (w.kind != W_CANCEL || w.queue != queue || w.key != key) {
 			i++;
+			continue;
 		}
+		if (!run)
+			w.status = ST_CANCELLED;
+		else if (w.kill && run->outcome == RUN_CANCELLED)
+			w.status = ST_CANCELLED_RUNNING;
+		reply_run(r, w.ticket, w.status, run);
+		waiter_drop(r, i);
 	}
 }
 
@@ -668,73 +776,112 @@ ref_ended(struct ref *r, int queue, int key, enum run_outcome outcome)
 {
 	struct ref_job *j = job_at(r, queue, key);
 	const struct queue_settings *s = &r->queue[queue].s;
-	bool failed = outcome == RUN_FAILED || outcome == RUN_TIMEOUT;
-	bool free_to_retry = !pending(j) && !j->depth && !cancelling(r, queue, key) &&
-		!j->run.deleted && !j->run.killed;
-	bool retry = failed && free_to_retry && j->run.attempt < s->max_attempts;
-	const struct ref_record *rec;
-	struct ref_record copy;
+	bool free_to_retry =
+		!pending(j) && !j->depth && !cancelling(r, queue, key) && !j->run.deleted;
+	bool failed = (outcome == RUN_FAILED || outcome == RUN_TIMEOUT) && free_to_retry;
+	bool retry = failed && j->run.was.attempt < s->max_attempts;
+	bool dies = failed && !retry && s->max_attempts > 1;
+	struct ref_record rec = make_record(r, queue, key, dies ? RUN_DEAD : outcome, !retry);
 
-	if (failed && !retry && s->max_attempts > 1 && j->run.attempt >= s->max_attempts)
-		outcome = RUN_DEAD;
-	rec = record(r, queue, key, outcome, !retry);
-	copy = *rec;
-	if (j->run.deleted)
-		r->n_records--;
 	j->run.going = false;
 	j->interrupts = 0;
+	serial_over(r, j->run.was.serial, &rec);
+	cancels_over(r, queue, key, &rec);
 	if (retry)
-		again(r, queue, key, r->now.boot_ns + retry_delay(s, j->run.attempt));
+		again(r, queue, key, r->now.boot_ns + retry_delay(s, j->run.was.attempt));
 	else
-		generation_over(r, queue, key, copy.generation, ST_OK, &copy);
-	if (outcome == RUN_DEAD && free_to_retry)
+		generation_over(r, queue, key, rec.generation, ST_OK, &rec);
+	if (dies)
 		die(j);
-	serial_over(r, j->run.serial, &copy);
-	cancels_over(r, queue, key, &copy);
+	if (!j->run.deleted)
+		keep_record(r, &rec);
 }
 
 static void
 start(struct ref *r, int queue, int key)
 {
 	struct ref_job *j = job_at(r, queue, key);
-	struct ref_start *out = &r->start[r->n_starts++];
+	struct ref_start *out;
 
-	rig_check(r->n_starts <= REF_OUT);
-	j->run = (struct ref_run){ .going = true,
-		.serial = j->p.serial,
-		.generation = coming(j),
-		.attempt = j->p.attempt,
-		.coalesced = j->p.coalesced };
-	memcpy(j->run.payload, j->p.payload, sizeof j->run.payload);
+	j->run = (struct ref_run){ .going = true, .was = j->p, .generation = coming(j) };
 	j->generation = j->run.generation;
 	j->p = (struct ref_instance){ 0 };
+	if (r->queue[queue].s.action == ACTION_NONE) {
+		ref_ended(r, queue, key, RUN_DONE);
+		return;
+	}
+	rig_check(r->n_starts < REF_OUT);
+	out = &r->start[r->n_starts++];
 	*out = (struct ref_start){ .queue = queue,
 		.key = key,
 		.generation = j->run.generation,
-		.attempt = j->run.attempt,
-		.coalesced = j->run.coalesced };
-	memcpy(out->payload, j->run.payload, sizeof out->payload);
-	if (r->queue[queue].s.action == ACTION_NONE) {
-		r->n_starts--;
-		ref_ended(r, queue, key, RUN_DONE);
-	}
+		.attempt = j->run.was.attempt,
+		.coalesced = j->run.was.coalesced };
+	memcpy(out->payload, j->run.was.payload, sizeof out->payload);
 }
 
-/* The runner could not start it: it is ready again, in its old place. */
+/* ---- a hand-over taken back ---- */
+
+/* What was asked for while it seemed to run goes into what was handed over. */
+static void
+merge(struct ref *r, int queue, int key)
+{
+	struct ref_job *j = job_at(r, queue, key);
+	struct ref_instance *p = &j->p, *was = &j->run.was;
+	uint64_t newer = p->serial;
+
+	p->coalesced += was->coalesced + 1;
+	if (p->appended || !p->payload[0]) {
+		size_t n = strlen(was->payload), own = strlen(p->payload) + 1;
+
+		rig_check(n + own <= REF_PAYLOAD);
+		memmove(p->payload + n, p->payload, own);
+		memcpy(p->payload, was->payload, n);
+	}
+	if (was->retry)
+		generation_over(r, queue, key, j->generation, ST_OK, ref_last(r, queue, key));
+	else
+		for (size_t i = 0; i < r->n_waiters; i++)
+			if (r->waiter[i].kind == W_WAIT && r->waiter[i].queue == queue &&
+				r->waiter[i].key == key &&
+				r->waiter[i].generation == j->generation + 2)
+				r->waiter[i].generation--;
+	if (p->at == JOB_ARMED) {
+		serial_over(r, was->serial, ref_last(r, queue, key));
+		return;
+	}
+	p->parked = false;
+	p->seq = was->seq;
+	p->serial = was->serial;
+	serial_over(r, newer, NULL);
+}
+
 void
 ref_not_started(struct ref *r, int queue, int key)
 {
 	struct ref_job *j = job_at(r, queue, key);
-	struct ref_run *run = &j->run;
+	bool closed = j->depth || cancelling(r, queue, key) || j->run.deleted;
+	uint64_t generation = j->generation;
 
-	run->going = false;
-	j->generation -= run->attempt == 1;
-	(void)r;
+	j->run.going = false;
+	j->generation -= !j->run.was.retry;
+	r->queue[queue].backs_off = true;
+	r->queue[queue].no_start_before = r->now.boot_ns + SEC;
+	if (closed) {
+		cancels_over(r, queue, key, NULL);
+		serial_over(r, j->run.was.serial, ref_last(r, queue, key));
+		generation_over(r, queue, key, generation, ST_CANCELLED, NULL);
+	} else if (pending(j)) {
+		merge(r, queue, key);
+	} else {
+		j->p = j->run.was;
+		j->p.parked = false;
+	}
 }
 
 /* ---- time ---- */
 
-/* The oldest ready one that may start. */
+/* The oldest ready one that may start, or -1. */
 static int
 first_ready(struct ref *r, int queue)
 {
@@ -743,7 +890,7 @@ first_ready(struct ref *r, int queue)
 	for (int k = 0; k < REF_KEYS; k++) {
 		const struct ref_job *j = job_at(r, queue, k);
 
-		if (j->p.at == JOB_READY && !j->p.after_drain && !j->run.going &&
+		if (j->p.at == JOB_READY && !j->p.parked && !j->run.going &&
 			(first < 0 || j->p.seq < job_at(r, queue, first)->p.seq))
 			first = k;
 	}
@@ -758,26 +905,11 @@ start_one(struct ref *r, int queue)
 
 	for (int k = 0; k < REF_KEYS; k++)
 		running += job_at(r, queue, k)->run.going;
-	if (key < 0 || r->queue[queue].paused || running >= r->queue[queue].s.max_active)
+	if (key < 0 || r->queue[queue].paused || r->queue[queue].backs_off ||
+		running >= r->queue[queue].s.max_active)
 		return false;
 	start(r, queue, key);
 	return true;
-}
-
-static void
-time_out(struct ref *r)
-{
-	for (size_t i = 0; i < r->n_waiters;) {
-		struct ref_waiter w = r->waiter[i];
-
-		if (w.until > r->now.boot_ns) {
-			i++;
-			continue;
-		}
-		reply(r, w.ticket, ST_TIMEOUT);
-		waiter_drop(r, i);
-		undrain(r, w.queue);
-	}
 }
 
 static void
@@ -797,28 +929,55 @@ end_drains(struct ref *r)
 	}
 }
 
+/* A job of which nothing is left to know begins anew. */
 static void
-forget_old(struct ref *r)
+forget_unknown(struct ref *r)
 {
-	size_t of[REF_QUEUES] = { 0 };
+	for (int q = 0; q < REF_QUEUES; q++)
+		for (int k = 0; k < REF_KEYS; k++)
+			if (!ref_known(r, q, k))
+				*job_at(r, q, k) = (struct ref_job){ 0 };
+}
 
+void
+ref_follow(struct ref *r)
+{
+	bool more;
+
+	do {
+		more = false;
+		end_drains(r);
+		for (int queue = 0; queue < REF_QUEUES; queue++)
+			more |= start_one(r, queue);
+	} while (more);
+	forget_unknown(r);
+}
+
+static void
+time_out(struct ref *r)
+{
+	for (size_t i = 0; i < r->n_waiters;) {
+		struct ref_waiter w = r->waiter[i];
+
+		if (w.until > r->now.boot_ns) {
+			i++;
+			continue;
+		}
+		reply(r, w.ticket, ST_TIMEOUT);
+		waiter_drop(r, i);
+		undrain(r, w.queue);
+	}
+}
+
+static void
+retire_old(struct ref *r)
+{
 	for (size_t i = r->n_records; i-- > 0;) {
 		const struct ref_record *rec = &r->record[i];
-		const struct queue_settings *s = &r->queue[rec->queue].s;
 
-		if (++of[rec->queue] <= s->retention_count &&
-			r->now.boot_ns < rec->ended + s->retention_ns)
-			continue;
-		r->n_records--;
-		memmove(&r->record[i], &r->record[i + 1], (r->n_records - i) * sizeof r->record[0]);
-	}
-	for (int q = 0; q < REF_QUEUES; q++) {
-		for (int k = 0; k < REF_KEYS; k++) {
-			struct ref_job *j = job_at(r, q, k);
-
-			if (!ref_known(r, q, k))
-				*j = (struct ref_job){ 0 };
-		}
+		if (!rec->unlisted &&
+			rec->ended + r->queue[rec->queue].s.retention_ns <= r->now.boot_ns)
+			retire(r, i);
 	}
 }
 
@@ -828,28 +987,27 @@ ref_settle(struct ref *r)
 	struct ref_job *j;
 	int queue, key;
 
-	while ((j = first_armed(r, -1, &queue, &key)) != NULL && j->p.due <= r->now.boot_ns) {
-		place(r, queue, &j->p, j->p.due, true);
-		j->p.after_drain = ref_draining(r, queue);
-	}
-	do {
-		end_drains(r);
-		for (queue = 0; queue < REF_QUEUES; queue++)
-			while (start_one(r, queue))
-				;
-		end_drains(r);
-	} while (start_one(r, 0) || start_one(r, 1) || start_one(r, 2));
 	time_out(r);
-	forget_old(r);
+	while ((j = first_armed(r, -1, &queue, &key)) != NULL && j->p.due <= r->now.boot_ns)
+		place(r, queue, &j->p, j->p.due, true, false);
+	for (queue = 0; queue < REF_QUEUES; queue++)
+		r->queue[queue].backs_off &= r->now.boot_ns < r->queue[queue].no_start_before;
+	ref_follow(r);
+	retire_old(r);
+	forget_unknown(r);
 }
 
 void
 ref_stepped(struct ref *r, int64_t by_ns)
 {
-	for (int q = 0; q < REF_QUEUES; q++)
-		for (int k = 0; k < REF_KEYS; k++)
-			if (job_at(r, q, k)->p.at == JOB_ARMED && job_at(r, q, k)->p.absolute)
-				job_at(r, q, k)->p.due -= by_ns;
+	for (int q = 0; q < REF_QUEUES; q++) {
+		for (int k = 0; k < REF_KEYS; k++) {
+			struct ref_job *j = job_at(r, q, k);
+
+			j->p.due -= j->p.absolute ? by_ns : 0;
+			j->run.was.due -= j->run.was.absolute ? by_ns : 0;
+		}
+	}
 }
 
 /* ---- restart ---- */
@@ -858,53 +1016,91 @@ static void
 interrupted(struct ref *r, int queue, int key)
 {
 	struct ref_job *j = job_at(r, queue, key);
-	bool retry = !pending(j) && !j->depth && !j->run.deleted &&
-		j->interrupts < r->queue[queue].s.max_interrupts;
+	bool free_to_retry = !pending(j) && !j->depth;
+	bool retry = free_to_retry && j->interrupts < r->queue[queue].s.max_interrupts;
+	bool dies = free_to_retry && !retry;
+	struct ref_record rec =
+		make_record(r, queue, key, dies ? RUN_DEAD : RUN_INTERRUPTED, !retry);
 
-	record(r, queue, key, retry || pending(j) || j->depth ? RUN_INTERRUPTED : RUN_DEAD, !retry);
-	if (j->run.deleted)
-		r->n_records--;
 	j->run.going = false;
-	j->interrupts++;
-	if (retry)
+	if (j->run.deleted)
+		return;
+	j->interrupts = retry ? j->interrupts + 1 : 0;
+	if (retry) {
 		again(r, queue, key, r->now.boot_ns);
-	else if (!pending(j) && !j->depth && !j->run.deleted)
+		j->p.seq = j->run.was.seq; /* before all that was behind it */
+	}
+	if (dies)
 		die(j);
+	keep_record(r, &rec);
 }
 
 static void
 misfired(struct ref *r, int queue, int key)
 {
 	struct ref_job *j = job_at(r, queue, key);
+	const struct queue_settings *s = &r->queue[queue].s;
 
-	if (j->p.at != JOB_ARMED || j->p.due > r->now.boot_ns)
+	if (j->p.retry)
 		return;
-	if (r->queue[queue].s.misfire == MISFIRE_SKIP)
+	if (s->misfire == MISFIRE_SKIP)
 		j->p = (struct ref_instance){ 0 };
-	else if (r->queue[queue].s.misfire == MISFIRE_REARM && !j->p.absolute)
-		place(r, queue, &j->p, r->now.boot_ns + j->p.delay, false);
+	else if (s->misfire == MISFIRE_REARM && !j->p.absolute)
+		place(r, queue, &j->p, r->now.boot_ns + j->p.delay, false, false);
+}
+
+/* The running job that was handed over first, or NULL. */
+static struct ref_job *
+first_running(struct ref *r, int *queue, int *key)
+{
+	struct ref_job *first = NULL;
+
+	for (int q = 0; q < REF_QUEUES; q++) {
+		for (int k = 0; k < REF_KEYS; k++) {
+			struct ref_job *j = job_at(r, q, k);
+
+			if (!j->run.going || (first && first->run.was.seq < j->run.was.seq))
+				continue;
+			first = j;
+			*queue = q;
+			*key = k;
+		}
+	}
+	return first;
 }
 
 void
 ref_restarted(struct ref *r, struct moment now)
 {
 	int64_t by = now.boot_ns - r->now.boot_ns - (now.wall_ns - r->now.wall_ns);
+	int queue, key;
 
 	r->now = now;
 	r->n_waiters = 0;
+	for (size_t i = 0; i < r->n_records; i++)
+		r->record[i].ended += by;
 	for (int q = 0; q < REF_QUEUES; q++) {
+		r->queue[q].backs_off = false;
 		for (int k = 0; k < REF_KEYS; k++) {
 			struct ref_job *j = job_at(r, q, k);
 
 			/* Another boot: boot time counts from somewhere else. */
 			j->p.due += by;
 			j->p.created += by;
-			j->p.after_drain = false;
-			misfired(r, q, k);
-			if (j->run.going)
-				interrupted(r, q, k);
+			j->p.parked = false;
 		}
 	}
-	for (size_t i = 0; i < r->n_records; i++)
-		r->record[i].ended += by;
+	while (first_running(r, &queue, &key))
+		interrupted(r, queue, key);
+	/* Oldest first; each is put aside until all have been seen. */
+	while (first_armed(r, -1, &queue, &key) && job_at(r, queue, key)->p.due <= now.boot_ns) {
+		misfired(r, queue, key);
+		if (job_at(r, queue, key)->p.at == JOB_ARMED)
+			job_at(r, queue, key)->p.at = JOB_HELD;
+	}
+	for (int q = 0; q < REF_QUEUES; q++)
+		for (int k = 0; k < REF_KEYS; k++)
+			if (job_at(r, q, k)->p.at == JOB_HELD)
+				job_at(r, q, k)->p.at = JOB_ARMED;
+	forget_unknown(r);
 }

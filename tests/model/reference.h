@@ -14,7 +14,7 @@
 #define REF_QUEUES   3
 #define REF_KEYS     5
 #define REF_WAITERS  64
-#define REF_RECORDS  200
+#define REF_RECORDS  2000
 #define REF_OUT      300
 #define REF_PAYLOAD  64
 #define REF_SNAPSHOT (2 * REF_KEYS)
@@ -22,9 +22,10 @@
 struct ref_instance {
 	enum job_state at; /* JOB_IDLE: nothing pending; JOB_ARMED, JOB_READY */
 	uint64_t serial;   /* kept when it turns into a run: a flush waits for serials */
-	int64_t due, created, delay;
-	bool absolute, retry;
-	bool after_drain; /* came ready during a drain, which does not wait for it */
+	int64_t due, created;
+	int64_t delay; /* from the request to the deadline, for misfire=rearm; slack included */
+	bool absolute, retry, appended; /* appended: the payload only grew */
+	bool parked; /* came ready during a drain, which neither starts it nor waits for it */
 	uint64_t seq;
 	uint32_t coalesced, attempt;
 	char payload[REF_PAYLOAD]; /* each part followed by ';' */
@@ -32,9 +33,8 @@ struct ref_instance {
 
 struct ref_run {
 	bool going, killed, deleted;
-	uint64_t serial, generation;
-	uint32_t attempt, coalesced;
-	char payload[REF_PAYLOAD];
+	struct ref_instance was; /* what was handed over */
+	uint64_t generation;
 };
 
 struct ref_record {
@@ -43,6 +43,7 @@ struct ref_record {
 	uint32_t attempt, coalesced;
 	enum run_outcome outcome;
 	bool final;
+	bool unlisted; /* past its time, kept as the newest of a dead job */
 	int64_t ended;
 };
 
@@ -58,6 +59,8 @@ struct ref_job {
 struct ref_queue {
 	struct queue_settings s;
 	bool paused;
+	bool backs_off;          /* the runner could not start one: none is tried ... */
+	int64_t no_start_before; /* ... until then */
 	struct ref_job job[REF_KEYS];
 };
 
@@ -68,7 +71,8 @@ struct ref_waiter {
 	uint64_t ticket;
 	int queue, key;
 	int64_t until;
-	enum status status;            /* W_CANCEL: the answer to be */
+	enum status status; /* W_CANCEL: the answer to be */
+	bool kill;
 	uint64_t serial[REF_SNAPSHOT]; /* W_FLUSH: 0 in the place of what is over */
 	uint64_t generation;           /* W_WAIT */
 	bool pause_after;              /* W_DRAIN */
@@ -133,7 +137,10 @@ void
 ref_ended(struct ref *r, int queue, int key, enum run_outcome outcome);
 void
 ref_not_started(struct ref *r, int queue, int key);
-/* What is due happens: timers, time limits of waits, starts. */
+/* What follows at once: starts, and ends of drains. */
+void
+ref_follow(struct ref *r);
+/* What is due happens: time limits of waits, timers; and what follows. */
 void
 ref_settle(struct ref *r);
 /* The wall clock was set (r->now has the new time). */
