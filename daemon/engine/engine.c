@@ -276,23 +276,35 @@ engine_follow(struct engine *e)
 	} while (e->budget > 0 && e->budget < before);
 }
 
+static void (*const tick_work[])(struct engine *e, uint32_t most) = {
+	wait_answer_some,
+	wait_timeouts_some,
+	expire_some,
+	sweep_some,
+	backoff_some,
+	dispatch_some,
+	history_retire_some,
+	history_purge_some,
+	answers_expire_some,
+};
+
+/* A tick that is cut short has the next one begin with the work that comes after. */
 static void
 engine_tick(struct engine *e)
 {
-	uint32_t before;
+	uint32_t kinds = ARRAY_SIZE(tick_work), first = e->tick_from, before;
 
 	do {
 		before = e->budget;
-		wait_answer_some(e, SHARE);
-		wait_timeouts_some(e, SHARE);
-		expire_some(e, SHARE);
-		sweep_some(e, SHARE);
-		backoff_some(e, SHARE);
-		dispatch_some(e, SHARE);
-		history_retire_some(e, SHARE);
-		history_purge_some(e, SHARE);
-		answers_expire_some(e, SHARE);
-	} while (e->budget > 0 && e->budget < before);
+		for (uint32_t i = 0; i < kinds; i++) {
+			uint32_t kind = (first + i) % kinds;
+
+			tick_work[kind](e, SHARE);
+			e->tick_from = e->budget == 0 ? (kind + 1) % kinds : 0;
+			if (e->budget == 0)
+				return;
+		}
+	} while (e->budget < before);
 }
 
 static void

@@ -206,19 +206,23 @@ queue_ready_back(struct engine *e, struct job *j)
 	list_append(at, &j->ready);
 }
 
+/* Steps that a merge may take: past that an abandoned drain costs order, not time. */
+#define UNPARK_STEPS 4096u
+
 /* What became ready while the queue drained goes in among those that did and could start. There
  * are few of these, only what the queue's own runs asked for: they are merged into the parked. */
 void
 queue_unpark(struct queue *q)
 {
+	uint32_t steps = UNPARK_STEPS;
 	struct list *at = &q->parked;
 	struct job *j;
 
-	while (!list_empty(&q->parked) && !list_empty(&q->ready)) {
+	while (!list_empty(&q->parked) && !list_empty(&q->ready) && steps > 0) {
 		j = list_entry(q->ready.prev, struct job, ready);
 		if (j->seq < list_entry(q->parked.next, struct job, ready)->seq)
 			break;
-		while (list_entry(at->prev, struct job, ready)->seq > j->seq)
+		for (; steps > 0 && list_entry(at->prev, struct job, ready)->seq > j->seq; steps--)
 			at = at->prev;
 		list_del(&j->ready);
 		list_append(at, &j->ready);

@@ -317,6 +317,7 @@ struct engine {
 	struct moment now;
 	struct effects *fx;
 	uint32_t budget;
+	uint32_t tick_from;                   /* kind of work that the next tick begins with */
 	char names[QUEUE_NAME_MAX + KEY_MAX]; /* for replies about what is unknown */
 
 	bool stopping;
