@@ -271,8 +271,8 @@ static int
 bind_tcp(const char *address, const struct listen_options *o, struct bound *b,
 	struct listen_error *err)
 {
-	union address a;
-	socklen_t len;
+	union address a = { .storage = { 0 } };
+	socklen_t len = 0;
 	int one = 1, code;
 
 	code = resolve(address, &a, &len, err);

@@ -126,12 +126,12 @@ conn_flush(struct conn *c)
 void
 conns_free(struct conns *cs)
 {
+	struct conn *c;
+
 	if (!cs)
 		return;
 	CHECK_OBJ(cs, CONNS_MAGIC);
-	while (!list_empty(&cs->all)) {
-		struct conn *c = list_first(&cs->all, struct conn, link);
-
+	while ((c = list_first(&cs->all, struct conn, link)) != NULL) {
 		conn_flush(c);
 		conn_gone(c);
 	}

@@ -279,6 +279,7 @@ static void
 wake_ready(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop *l = arg;
+	struct loop_task *t;
 	struct list posted;
 	uint64_t n;
 
@@ -289,9 +290,7 @@ wake_ready(evutil_socket_t fd, short what, void *arg)
 	pthread_mutex_lock(&l->lock);
 	list_splice(&posted, &l->inbox);
 	pthread_mutex_unlock(&l->lock);
-	while (!list_empty(&posted)) {
-		struct loop_task *t = list_first(&posted, struct loop_task, link);
-
+	while ((t = list_first(&posted, struct loop_task, link)) != NULL) {
 		list_del(&t->link);
 		t->fn(t->arg);
 	}
@@ -388,13 +387,12 @@ loop_task_cancel(struct loop_task *t)
 static void
 run_deferred(struct loop *l)
 {
+	struct loop_task *t;
 	struct list now;
 
 	list_init(&now);
 	list_splice(&now, &l->deferred);
-	while (!list_empty(&now)) {
-		struct loop_task *t = list_first(&now, struct loop_task, link);
-
+	while ((t = list_first(&now, struct loop_task, link)) != NULL) {
 		list_del(&t->link);
 		t->fn(t->arg);
 	}
@@ -496,13 +494,13 @@ unwatch(struct event *ev, int fd)
 void
 loop_free(struct loop *l)
 {
+	struct signal_watch *w;
+
 	if (!l)
 		return;
 	CHECK_OBJ(l, LOOP_MAGIC);
 	wq_assert(list_empty(&l->deferred) && list_empty(&l->inbox));
-	while (!list_empty(&l->signals)) {
-		struct signal_watch *w = list_first(&l->signals, struct signal_watch, link);
-
+	while ((w = list_first(&l->signals, struct signal_watch, link)) != NULL) {
 		event_free(w->ev);
 		list_del(&w->link);
 		x_free(w);

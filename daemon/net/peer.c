@@ -39,13 +39,14 @@ peer_address_text(const struct sockaddr *sa, char *dst, size_t size)
 						  : sizeof(struct sockaddr_in);
 	char host[INET6_ADDRSTRLEN + 20], port[8];
 
-	if (sa->sa_family != AF_INET && sa->sa_family != AF_INET6)
+	if ((sa->sa_family != AF_INET && sa->sa_family != AF_INET6) ||
+		getnameinfo(sa, len, host, sizeof host, port, sizeof port,
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
 		snprintf(dst, size, "?");
-	else if (getnameinfo(sa, len, host, sizeof host, port, sizeof port,
-			 NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-		snprintf(dst, size, "?");
+	else if (sa->sa_family == AF_INET6)
+		snprintf(dst, size, "[%s]:%s", host, port);
 	else
-		snprintf(dst, size, sa->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+		snprintf(dst, size, "%s:%s", host, port);
 }
 
 void

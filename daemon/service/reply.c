@@ -74,9 +74,11 @@ static void
 hold(struct session *s, uint64_t request_id, size_t n_ok)
 {
 	struct service *svc = s->svc;
+	const uint8_t *text = buf_head(&svc->scratch);
 	size_t n = buf_len(&svc->scratch);
 	struct held *h = x_alloc(sizeof *h + n);
 
+	wq_assert(text && n >= n_ok);
 	if (!h) {
 		session_close(s);
 		return;
@@ -88,7 +90,7 @@ hold(struct session *s, uint64_t request_id, size_t n_ok)
 		.n_ok = n_ok,
 		.n_spoiled = n - n_ok,
 	};
-	memcpy(h->bytes, buf_head(&svc->scratch), n);
+	memcpy(h->bytes, text, n);
 	list_append(&svc->held, &h->link);
 	list_append(&s->held, &h->of_session);
 	svc->n_held++;

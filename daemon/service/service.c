@@ -180,7 +180,7 @@ release_held(struct service *svc, uint64_t mark, int error)
 {
 	struct held *h;
 
-	while ((h = list_first(&svc->held, struct held, link)) && h->mark <= mark)
+	while ((h = list_first(&svc->held, struct held, link)) != NULL && h->mark <= mark)
 		held_release(h, error);
 }
 

@@ -43,16 +43,17 @@ void
 session_free(struct session *s, struct moment now)
 {
 	struct service *svc;
+	struct ticket *t;
+	struct held *h;
 
 	if (!s)
 		return;
 	CHECK_OBJ(s, SESSION_MAGIC);
 	svc = s->svc;
 	s->state = SESSION_CLOSING;
-	while (!list_empty(&s->held))
-		held_free(list_first(&s->held, struct held, of_session));
-	while (!list_empty(&s->tickets)) {
-		struct ticket *t = list_first(&s->tickets, struct ticket, link);
+	while ((h = list_first(&s->held, struct held, of_session)) != NULL)
+		held_free(h);
+	while ((t = list_first(&s->tickets, struct ticket, link)) != NULL) {
 		struct engine_event ev = { .kind = EV_ABANDON, .ticket = ticket_number(t) };
 
 		ticket_give(&svc->tickets, t);

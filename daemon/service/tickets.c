@@ -51,7 +51,7 @@ ticket_take(struct tickets *ts)
 
 	if (list_empty(&ts->free) && !page_add(ts))
 		return NULL;
-	t = list_first(&ts->free, struct ticket, link);
+	t = list_entry(ts->free.next, struct ticket, link);
 	list_del(&t->link);
 	if (++t->generation == 0)
 		t->generation = 1;

@@ -225,6 +225,7 @@ int
 wire_list_end(struct wire_list *l, uint64_t cursor, struct buf *out)
 {
 	Wq__V1__Reply pb;
+	const uint8_t *pieces = buf_head(&l->pieces);
 	size_t n_pieces = buf_len(&l->pieces);
 	size_t n_head;
 	uint8_t *p;
@@ -239,8 +240,8 @@ wire_list_end(struct wire_list *l, uint64_t cursor, struct buf *out)
 	p = encode_frame(out, n_head + n_pieces, &err);
 	if (p) {
 		protobuf_c_message_pack(&pb.base, p);
-		if (n_pieces)
-			memcpy(p + n_head, buf_head(&l->pieces), n_pieces);
+		if (pieces)
+			memcpy(p + n_head, pieces, n_pieces);
 	}
 	buf_consume(&l->pieces, n_pieces);
 	return err;
