@@ -34,8 +34,8 @@
 	X(CTL_USAGE,        2, "wrong usage; nothing was asked") \
 	X(CTL_NOT_FOUND,    3, "no such queue or job, or nothing was pending") \
 	X(CTL_REFUSED,      4, "refused: disabled, draining, or a limit is reached") \
-	X(CTL_UNAUTHORIZED, 5, "not authorised") \
-	X(CTL_RUN_FAILED,   6, "the run that was waited for failed") \
+	X(CTL_UNAUTHORIZED, 5, "not authorised, or no permission to connect") \
+	X(CTL_RUN_FAILED,   6, "the run that was waited for failed or was cancelled") \
 	X(CTL_TIMED_OUT,    7, "timed out") \
 	X(CTL_NO_DAEMON,    8, "no daemon answers at the address")
 /* clang-format on */

@@ -153,7 +153,7 @@ static const struct ctl_option shutdown_options[] = {
 
 /* ---- verbs ---- */
 
-#define EXIT_FLUSH "The exit status is 6 when the run failed."
+#define EXIT_FLUSH "The exit status is 6 when the run failed or was cancelled."
 
 const struct ctl_verb ctl_verbs[] = {
 	{ .name = "update", .args = "TARGET [DELAY]", .args_max = 2, .arg_kind = ARG_TARGET,
