@@ -154,8 +154,10 @@ def test_silence_times_out(peer):
 
 
 def test_a_peer_that_does_not_greet_or_speaks_something_else(peer):
-    p = peer(lambda req: None, hello=b"HTTP/1.1 400 Bad Request\r\n\r\n")
-    assert p.json("ping", "--timeout", "200ms", check=8)["error"] == "NO_DAEMON"
+    p = peer(lambda req: None, hello=b"\x05\xff\xff\xff\xff\xff")
+    assert p.json("ping", check=8)["error"] == "NO_DAEMON"
+    p = peer(lambda req: None, hello=b"")
+    assert p.json("ping", "--timeout", "50ms", check=7)["exit_status"] == 7
     p = peer(lambda req: None, hello=pb.Reply(status=pb.STATUS_UNAUTHORIZED, message="go away"))
     assert p.json("ping", check=5)["error"] == "UNAUTHORIZED"
 
