@@ -3,6 +3,7 @@
 top of the source tree, with proto/wq_pb2.py in BUILD. Seeds of findings are named finding-*.
 """
 import os
+import random
 import sys
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seeds")
@@ -140,6 +141,18 @@ def typed():
     put("ctl", "broken-utf8", b"a\xff\xc0\x80\xed\xa0\x80\xf4\x90\x80\x80\xe2\x82")
 
 
+def sessions():
+    """Any bytes make a story there; these are long ones, the same each time."""
+    rng = random.Random(1)
+    for i in range(12):
+        put("session", f"story-{i:02}", bytes(rng.randrange(256) for _ in range(600 + 150 * i)))
+    # updates and time alone; runs that come and go
+    put("session", "updates", b"".join(
+        bytes([0, 0, 0, 1, 0, 0, 1, 1, rng.randrange(8), 31]) for _ in range(60)))
+    put("session", "time", b"".join(
+        bytes([0, 0, 0, 1, 0, 0, 2, 1, rng.randrange(6), 31, 9, 0, 30 + i % 10]) for i in range(50)))
+
+
 def texts():
     for i, text in enumerate((
             "", "0", "1", "250ms", "30s", "1h30m", "2d", "1w", "1w2d3h4m5s6ms7us8ns", "1m30s",
@@ -210,6 +223,7 @@ def main():
     replies()
     clients(wq_pb2)
     typed()
+    sessions()
     texts()
     configurations()
 
