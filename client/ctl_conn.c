@@ -48,6 +48,9 @@ ctl_connect(struct ctl *c)
 	if (rc == -EACCES || rc == -EPERM || rc == -WQ_UNAUTHORIZED)
 		return ctl_error(c, CTL_UNAUTHORIZED, wq_error_word(rc), "%s: %s", c->server,
 			wq_strerror(rc));
+	if ((rc == -ETIMEDOUT || rc == WQ_ERR_TIMEOUT) && connect < CONNECT_MS)
+		return ctl_error(c, CTL_TIMED_OUT, wq_error_word(WQ_ERR_TIMEOUT),
+			"no answer from %s within --timeout", c->server);
 	return ctl_error(
 		c, CTL_NO_DAEMON, "NO_DAEMON", "no daemon at %s: %s", c->server, wq_strerror(rc));
 }

@@ -19,8 +19,8 @@ class Peer:
     def __init__(self, path, answer, hello=None):
         self.address = f"unix:{path}"
         self.answer = answer
-        self.hello = hello or pb.Reply(hello=pb.HelloInfo(version=1, server="peer", frame_max=1 << 20,
-                                                          in_flight_max=4096))
+        self.hello = pb.Reply(hello=pb.HelloInfo(version=1, server="peer", frame_max=1 << 20,
+                                                 in_flight_max=4096)) if hello is None else hello
         self.seen = []
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.bind(str(path))
