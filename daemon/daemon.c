@@ -65,23 +65,6 @@ on_tick(void *ctx, struct moment now)
 	service_step(d->svc, now, &tick);
 }
 
-/* The end of a turn: commit what is due, then say when to wake up. */
-static void
-on_turn(void *ctx, struct moment now)
-{
-	struct daemon *d = ctx;
-	int64_t engine_due, commit_due;
-
-	if (d->wants_stop && !d->stop)
-		daemon_on_terminate(d, SIGTERM);
-	if (d->stop)
-		stop_turn(d->stop, now);
-	committer_turn(d->committer, now);
-	engine_due = engine_next_due(d->engine, now);
-	commit_due = committer_next_due(d->committer);
-	loop_tick_at(d->loop, engine_due < commit_due ? engine_due : commit_due);
-}
-
 void
 daemon_on_writer_ready(void *arg, unsigned ready)
 {
@@ -101,8 +84,6 @@ daemon_on_watchdog(void *arg)
 	loop_reactor(d->loop)->timer_set(
 		loop_reactor(d->loop)->ctx, d->watchdog, systemd_watchdog_ns(d->sd));
 }
-
-const struct loop_hooks daemon_hooks = { .tick = on_tick, .turn = on_turn };
 
 void
 daemon_runner_hooks(struct runner_config *cfg)
@@ -160,42 +141,72 @@ close_listeners(void *ctx)
 	parts_close_listeners(ctx);
 }
 
-void
-daemon_on_terminate(void *arg, int signo)
+static void
+begin_stop(struct daemon *d, bool drain)
 {
-	struct daemon *d = arg;
 	struct stop_config cfg = {
 		.loop = d->loop,
+		.engine = d->engine,
 		.runner = d->runner,
 		.svc = d->svc,
 		.committer = d->committer,
 		.conns = d->conns,
+		.drain = drain,
 		.timeout_ns = d->conf->stop_timeout_ns,
 		.ctx = d,
 		.close_listeners = close_listeners,
 	};
 
-	(void)signo;
-	if (d->stop) {
-		stop_hurry(d->stop, clock_now());
-		return;
-	}
-	log_info("stopping", "running=%zu timeout_ms=%lld", runner_active(d->runner),
-		(long long)(d->conf->stop_timeout_ns / NS_PER_MS));
+	log_info("stopping", "running=%zu drain=%d timeout_ms=%lld", runner_active(d->runner),
+		drain, (long long)(d->conf->stop_timeout_ns / NS_PER_MS));
 	systemd_stopping(d->sd);
 	systemd_extend_timeout(d->sd, d->conf->stop_timeout_ns + EXTEND_BY);
 	if (stop_new(&cfg, clock_now(), &d->stop) < 0)
 		loop_stop(d->loop);
 }
 
+void
+daemon_on_terminate(void *arg, int signo)
+{
+	struct daemon *d = arg;
+
+	(void)signo;
+	if (d->stop)
+		stop_hurry(d->stop, clock_now());
+	else
+		begin_stop(d, false);
+}
+
+/* From inside a session: the stop begins at the end of the turn. */
 static void
 on_shutdown(void *ctx, bool drain)
 {
 	struct daemon *d = ctx;
 
-	(void)drain;
 	d->wants_stop = true;
+	d->wants_drain = drain;
 }
+
+/* ---- turns ---- */
+
+/* The end of a turn: commit what is due, then say when to wake up. */
+static void
+on_turn(void *ctx, struct moment now)
+{
+	struct daemon *d = ctx;
+	int64_t engine_due, commit_due;
+
+	if (d->wants_stop && !d->stop)
+		begin_stop(d, d->wants_drain);
+	if (d->stop)
+		stop_turn(d->stop, now);
+	committer_turn(d->committer, now);
+	engine_due = engine_next_due(d->engine, now);
+	commit_due = committer_next_due(d->committer);
+	loop_tick_at(d->loop, engine_due < commit_due ? engine_due : commit_due);
+}
+
+const struct loop_hooks daemon_hooks = { .tick = on_tick, .turn = on_turn };
 
 /* ---- statistics ---- */
 

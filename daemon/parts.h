@@ -40,6 +40,7 @@ struct daemon {
 	struct reactor_timer *watchdog;
 	struct stop *stop; /* once stopping */
 	bool wants_stop;   /* a client asked: begin at the end of the turn */
+	bool wants_drain;
 	int exit;
 	int64_t progress_at_ns;
 };

@@ -11,7 +11,7 @@
 #define MARGIN_NS       NS_PER_S
 #define COMMIT_LIMIT_NS (5 * NS_PER_S)
 
-enum stop_state { LETTING_END, INTERRUPTING, KILLING, COMMITTING, DONE };
+enum stop_state { DRAINING, LETTING_END, INTERRUPTING, KILLING, COMMITTING, DONE };
 
 struct stop {
 	uint32_t magic;
@@ -34,19 +34,51 @@ enter(struct stop *st, struct moment now, enum stop_state state, int64_t until_n
 	const struct reactor *re = loop_reactor(st->cfg.loop);
 	int64_t left = until_ns - now.boot_ns;
 
-	wq_assert(state > st->state || state == LETTING_END);
+	wq_assert(state >= st->state);
 	st->state = state;
 	st->until_ns = until_ns;
 	re->timer_set(re->ctx, st->timer, left > 0 ? left : 0);
 }
 
+/* No starts from here on; what runs has the timeout to end. */
+static void
+let_end(struct stop *st, struct moment now)
+{
+	const struct engine_event ev = { .kind = EV_STOP };
+	int64_t timeout = st->cfg.timeout_ns;
+	int64_t margin = timeout / 4 < MARGIN_NS ? timeout / 4 : MARGIN_NS;
+
+	st->kill_at_ns = sat_add(now.boot_ns, timeout);
+	service_step(st->cfg.svc, now, &ev);
+	enter(st, now, LETTING_END, st->kill_at_ns - margin);
+}
+
+/* Clears *arg when a queue that may start something has something to start or running. */
+static bool
+nothing_due(void *arg, const struct queue_view *q)
+{
+	bool *drained = arg;
+	bool may_start = !q->paused && q->settings->max_active > 0;
+
+	if (q->running > 0 || (may_start && q->ready + q->held > 0))
+		*drained = false;
+	return *drained;
+}
+
+static bool
+drained(const struct stop *st)
+{
+	bool yes = true;
+
+	engine_queue_each(st->cfg.engine, nothing_due, &yes);
+	return yes;
+}
+
 int
 stop_new(const struct stop_config *cfg, struct moment now, struct stop **out)
 {
-	const struct engine_event ev = { .kind = EV_STOP };
 	const struct reactor *re = loop_reactor(cfg->loop);
 	struct stop *st = x_zalloc(sizeof *st);
-	int64_t margin = cfg->timeout_ns / 4 < MARGIN_NS ? cfg->timeout_ns / 4 : MARGIN_NS;
 
 	if (!st)
 		return -ENOMEM;
@@ -56,11 +88,12 @@ stop_new(const struct stop_config *cfg, struct moment now, struct stop **out)
 		x_free(st);
 		return -ENOMEM;
 	}
-	st->kill_at_ns = sat_add(now.boot_ns, cfg->timeout_ns);
 	cfg->close_listeners(cfg->ctx);
 	service_set_stopping(cfg->svc);
-	service_step(cfg->svc, now, &ev);
-	enter(st, now, LETTING_END, st->kill_at_ns - margin);
+	if (cfg->drain)
+		enter(st, now, DRAINING, INT64_MAX);
+	else
+		let_end(st, now);
 	*out = st;
 	return 0;
 }
@@ -91,6 +124,10 @@ void
 stop_hurry(struct stop *st, struct moment now)
 {
 	CHECK_OBJ(st, STOP_MAGIC);
+	if (st->state == DRAINING) {
+		let_end(st, now);
+		return;
+	}
 	if (st->state != LETTING_END)
 		return;
 	if (st->kill_at_ns > now.boot_ns + MARGIN_NS)
@@ -104,7 +141,9 @@ stop_turn(struct stop *st, struct moment now)
 	bool over = now.boot_ns >= st->until_ns;
 
 	CHECK_OBJ(st, STOP_MAGIC);
-	if (st->state < COMMITTING && runner_active(st->cfg.runner) == 0)
+	if (st->state == DRAINING && drained(st))
+		let_end(st, now);
+	if (st->state > DRAINING && st->state < COMMITTING && runner_active(st->cfg.runner) == 0)
 		enter(st, now, COMMITTING, now.boot_ns + COMMIT_LIMIT_NS);
 	switch (st->state) {
 	case LETTING_END:
@@ -124,6 +163,7 @@ stop_turn(struct stop *st, struct moment now)
 			loop_stop(st->cfg.loop);
 		}
 		break;
+	case DRAINING:
 	case KILLING:
 	case DONE:
 		break;

@@ -2,6 +2,8 @@
  * The end of the daemon, as a state machine of its own.
  *
  *   state         what goes on                       left when
+ *   DRAINING      newcomers are refused, what is     nothing is ready, held or running in a
+ *                 due starts and runs                queue that may start (only with `drain`)
  *   LETTING_END   no new starts; runs may end        none runs, or `timeout` less the margin
  *   INTERRUPTING  TERM to what still runs            none runs, or `timeout`
  *   KILLING       KILL                               none runs
@@ -9,7 +11,8 @@
  *                 the last replies go out            COMMIT_LIMIT is over
  *   DONE          the loop is told to end
  *
- * A second signal (stop_hurry) goes from LETTING_END to INTERRUPTING at once.
+ * A signal meanwhile (stop_hurry) ends DRAINING, and goes from LETTING_END to INTERRUPTING at
+ * once. `timeout` counts from LETTING_END; a drain has no limit of its own.
  * Loop thread only.
  */
 #ifndef WQD_STOP_H
@@ -22,12 +25,14 @@
 struct stop;
 
 struct stop_config {
-	struct loop *loop; /* all borrowed */
+	struct loop *loop; /* pointers are borrowed */
 	struct runner *runner;
 	struct service *svc;
 	struct committer *committer;
 	struct conns *conns;
-	int64_t timeout_ns; /* from the signal to the last KILL */
+	struct engine *engine;
+	bool drain;
+	int64_t timeout_ns; /* from the end of starts to the last KILL */
 	void *ctx;
 	void (*close_listeners)(void *ctx);
 };

@@ -175,3 +175,24 @@ def test_no_descriptor_is_lost_over_connections_and_runs(make_daemon):
                 other.update(f"k{i}", 0, "q")
                 other.wait(f"k{i}", "q")
         until(lambda: d.fds() <= base)
+
+
+def test_shutdown_with_drain_lets_what_is_due_run(make_daemon):
+    d = make_daemon(handler("h", "sleep", "0.3")
+                    + queue("q", handler="h", max_active=1, retention="1h")
+                    + queue("paused"))
+    with d.conn() as c:
+        c.call(pause=pb.Queue(queue="paused"))
+        c.update("stays", 0, "paused")
+        for i in range(4):
+            c.update(f"k{i}", 0, "q")
+        c.update("timer", 3_600_000, "q")
+        assert c.call(shutdown=pb.Shutdown(drain=True)).status == S.STATUS_OK
+        assert word(c.update("new", 0, "q").status) == "REFUSED_DRAINING"
+    assert d.proc.wait(60) == 0
+    d.proc = None
+    d.start()
+    with d.conn() as c:
+        assert len(c.history(queue="q")) == 4
+        assert c.get("timer", "q").state == S.JOB_STATE_ARMED
+        assert c.get("stays", "paused").state == S.JOB_STATE_HELD
