@@ -131,7 +131,8 @@ struct ctl_verb {
 	const struct ctl_option *options;
 	size_t n_options;
 	bool hidden;
-	int op; /* which of the verbs that share a handler, in wq.h's words or enum ctl_op */
+	bool waits; /* may take as long as --timeout allows; else as long as a reply takes */
+	int op;     /* which of the verbs that share a handler, in wq.h's words or enum ctl_op */
 	int (*run)(struct ctl *c);
 };
 

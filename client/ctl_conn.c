@@ -22,11 +22,14 @@ ctl_wait_ms(const struct ctl *c)
 /*
  * No reconnecting: an answer that comes after the daemon went away and came back would be about
  * another time than the one asked about.
+ *
+ * Where a verb waits, --timeout is the daemon's business; else it bounds how long connecting and
+ * the reply may take.
  */
 int
 ctl_connect(struct ctl *c)
 {
-	int timeout = ctl_wait_ms(c);
+	int timeout = c->verb->waits ? 0 : ctl_wait_ms(c);
 	int connect = timeout > 0 && timeout < CONNECT_MS ? timeout : CONNECT_MS;
 	char options[160];
 	int rc;

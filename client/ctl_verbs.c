@@ -170,17 +170,17 @@ const struct ctl_verb ctl_verbs[] = {
 		.summary = "take the pending run away",
 		.doc = "A run that goes on is left alone, and the exit status is 1 when there was "
 		       "nothing but it; --wait and --kill see to its end.",
-		OPTIONS(cancel_options), .run = ctl_do_cancel },
+		OPTIONS(cancel_options), .waits = true, .run = ctl_do_cancel },
 	{ .name = "flush", .args = "[TARGET]", .args_max = 1, .arg_kind = ARG_TARGET,
 		.summary = "wait for what is ready or running",
 		.doc = "Of one job, or with --queue alone of a whole queue. Timers are left alone "
 		       "unless --now is given. " EXIT_FLUSH,
-		OPTIONS(flush_options), .run = ctl_do_flush },
+		OPTIONS(flush_options), .waits = true, .run = ctl_do_flush },
 	{ .name = "wait", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
 		.summary = "wait for the final result of a job's run",
 		.doc = "Of the run that goes on, else the pending one, else the newest that is kept. "
 		       "With --timeout 0 it only looks. " EXIT_FLUSH,
-		OPTIONS(wait_options), .run = ctl_do_wait },
+		OPTIONS(wait_options), .waits = true, .run = ctl_do_wait },
 	{ .name = "get", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
 		.summary = "show a job", OPTIONS(key_options), .run = ctl_do_get },
 	{ .name = "list", .args = "[QUEUE[/PREFIX]]", .args_max = 1, .arg_kind = ARG_TARGET,
@@ -220,7 +220,7 @@ const struct ctl_verb ctl_verbs[] = {
 	{ .name = "queue delete", .args = "QUEUE", .args_min = 1, .args_max = 1, .arg_kind = ARG_QUEUE,
 		.summary = "delete a queue",
 		.doc = "Refused while a job is pending, unless --timers says what becomes of it.",
-		OPTIONS(queue_delete_options), .run = ctl_do_queue_delete },
+		OPTIONS(queue_delete_options), .waits = true, .run = ctl_do_queue_delete },
 	{ .name = "pause", .args = "QUEUE", .args_min = 1, .args_max = 1, .arg_kind = ARG_QUEUE,
 		.summary = "start nothing; timers go on", .op = CTL_PAUSE, .run = ctl_do_pause },
 	{ .name = "resume", .args = "QUEUE", .args_min = 1, .args_max = 1, .arg_kind = ARG_QUEUE,
@@ -229,7 +229,7 @@ const struct ctl_verb ctl_verbs[] = {
 		.summary = "refuse newcomers until nothing is ready, held or running",
 		.doc = "What running jobs of the queue re-queue themselves is accepted. A drain that is "
 		       "interrupted or times out is undone.",
-		OPTIONS(drain_options), .run = ctl_do_drain },
+		OPTIONS(drain_options), .waits = true, .run = ctl_do_drain },
 	{ .name = "stat", .summary = "show the daemon's counters", .run = ctl_do_stat },
 	{ .name = "ping", .summary = "ask whether the daemon answers, and how fast",
 		.run = ctl_do_ping },
