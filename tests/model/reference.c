@@ -1045,8 +1045,10 @@ misfired(struct ref *r, int queue, int key)
 		return;
 	if (s->misfire == MISFIRE_SKIP)
 		j->p = (struct ref_instance){ 0 };
-	else if (s->misfire == MISFIRE_REARM && !j->p.absolute)
+	if (s->misfire == MISFIRE_REARM && !j->p.absolute) {
+		j->p.created = r->now.boot_ns; /* max_wait begins anew too */
 		place(r, queue, &j->p, r->now.boot_ns + j->p.delay, false, false);
+	}
 }
 
 /* The running job that was handed over first, or NULL. */
