@@ -301,7 +301,6 @@ recover_overdue(struct engine *e, struct job *j)
 	case MISFIRE_REARM:
 		if (j->delay_ns < 0 || job_arm(e, j, false, sat_add(e->now.boot_ns, delay_ns)) < 0)
 			return;
-		j->created_ns = e->now.boot_ns;
 		e->stats.misfires_rearmed++;
 		break;
 	}
