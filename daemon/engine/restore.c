@@ -301,6 +301,8 @@ recover_overdue(struct engine *e, struct job *j)
 	case MISFIRE_REARM:
 		if (j->delay_ns < 0 || job_arm(e, j, false, sat_add(e->now.boot_ns, delay_ns)) < 0)
 			return;
+		/* As if its senders had reached us now: max_wait begins anew as well. */
+		j->created_ns = e->now.boot_ns;
 		e->stats.misfires_rearmed++;
 		break;
 	}
