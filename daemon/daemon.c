@@ -46,7 +46,7 @@ on_run_started(void *ctx, uint64_t run_id, pid_t pid)
 static void
 on_run_not_started(void *ctx, uint64_t run_id, int error)
 {
-	log_warn("run_put_off", "error=\"%s\" msg=\"tried again in a second\"", err_str(error));
+	log_warn("run_put_off", "error=\"%s\" msg=\"tried again in a second\"", err_str(-error));
 	step(ctx, (struct engine_event){ .kind = EV_RUN_NOT_STARTED, .run_id = run_id });
 }
 
