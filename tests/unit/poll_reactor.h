@@ -6,7 +6,6 @@
 #ifndef WQD_TESTS_POLL_REACTOR_H
 #define WQD_TESTS_POLL_REACTOR_H
 
-#include <check.h>
 #include <errno.h>
 #include <poll.h>
 #include <time.h>
@@ -92,7 +91,7 @@ static inline void
 poll_reactor_timer_set(void *ctx, struct reactor_timer *t, int64_t after_ns)
 {
 	(void)ctx;
-	ck_assert(!t->dead);
+	wq_assert(!t->dead);
 	t->at_ns = after_ns < 0 ? -1 : sat_add(poll_reactor_now(), after_ns);
 }
 
@@ -142,8 +141,8 @@ static inline void
 poll_reactor_done(struct poll_reactor *pr)
 {
 	poll_reactor_sweep(pr);
-	ck_assert(list_empty(&pr->ios));
-	ck_assert(list_empty(&pr->timers));
+	wq_assert(list_empty(&pr->ios));
+	wq_assert(list_empty(&pr->timers));
 }
 
 /* Milliseconds until the next timer, at most `max`. */
@@ -195,7 +194,7 @@ poll_reactor_turn(struct poll_reactor *pr, int max_ms)
 			(io->what & REACTOR_WRITE ? POLLOUT : 0));
 		of[i++] = io;
 	}
-	ck_assert(poll(p, n, poll_reactor_wait_ms(pr, max_ms)) >= 0 || errno == EINTR);
+	wq_assert(poll(p, n, poll_reactor_wait_ms(pr, max_ms)) >= 0 || errno == EINTR);
 	poll_reactor_run_timers(pr);
 	for (i = 0; i < n; i++)
 		if (p[i].revents && !of[i]->dead)
