@@ -4,6 +4,10 @@
  * The log is brought back when it has grown past CHECKPOINT_FRAMES; the next
  * group then starts it over. Its file is cut when one huge group, or a time in
  * which the main file could not be written, has left it larger than LOG_KEEP.
+ * On a full disk the log is brought back as well: the next try reuses its space.
+ *
+ * The main file gives pages back to the system when more than half of it is
+ * free, so that it follows the jobs there are, not the most there ever were.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +22,7 @@
 #define CHECKPOINT_FRAMES 2048          /* 8 MiB of pages */
 #define LOG_KEEP          (32ull << 20) /* bytes of log file that may stay */
 #define FRAME_HEADER      24
+#define SHRINK_PAGES      2048 /* given back at a time, and fewer free ones are let be */
 
 static uint64_t
 file_bytes(const char *path, const char *suffix)
@@ -101,6 +106,33 @@ sq_care_init(struct sqlite_store *st)
 	(void)sqlite3_wal_hook(st->db, note_frames, st);
 }
 
+static int64_t
+pragma_number(struct sqlite_store *st, const char *sql)
+{
+	sqlite3_stmt *q;
+	int64_t v = 0;
+
+	if (sqlite3_prepare_v2(st->db, sql, -1, &q, NULL) != SQLITE_OK)
+		return 0;
+	if (sqlite3_step(q) == SQLITE_ROW)
+		v = sqlite3_column_int64(q, 0);
+	(void)sqlite3_finalize(q);
+	return v;
+}
+
+/* A failure leaves the file as large as it is; the next checkpoint tries again. */
+static void
+give_pages_back(struct sqlite_store *st)
+{
+	int64_t spare = pragma_number(st, "PRAGMA freelist_count");
+	char sql[64];
+
+	if (spare < SHRINK_PAGES || spare < pragma_number(st, "PRAGMA page_count") / 2)
+		return;
+	(void)snprintf(sql, sizeof sql, "PRAGMA incremental_vacuum(%d)", SHRINK_PAGES);
+	(void)sqlite3_exec(st->db, sql, NULL, NULL, NULL);
+}
+
 int
 sq_checkpoint(struct store *s)
 {
@@ -110,6 +142,7 @@ sq_checkpoint(struct store *s)
 	wq_assert(!st->in_group);
 	if (st->log_frames < CHECKPOINT_FRAMES)
 		return 0;
+	give_pages_back(st);
 	rc = sqlite3_wal_checkpoint_v2(st->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 	if (!rc && file_bytes(st->path, "-wal") > LOG_KEEP)
 		rc = sqlite3_wal_checkpoint_v2(
@@ -117,6 +150,12 @@ sq_checkpoint(struct store *s)
 	if (!rc)
 		st->log_frames = 0;
 	return sq_error(st, rc);
+}
+
+void
+sq_make_room(struct sqlite_store *st)
+{
+	(void)sqlite3_wal_checkpoint_v2(st->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 }
 
 /* ---- backup ---- */

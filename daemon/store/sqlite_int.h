@@ -121,6 +121,9 @@ sq_recover(struct store *s, const struct recover_sink *sink, struct store_error 
 
 int
 sq_checkpoint(struct store *s);
+/* The disk is full: lets the next group overwrite the log instead of adding to it. */
+void
+sq_make_room(struct sqlite_store *st);
 int
 sq_backup(struct store *s, const char *path);
 void

@@ -148,7 +148,8 @@ fill_new(sqlite3 *db)
 		SCHEMA_APPLICATION_ID, STORE_SCHEMA_VERSION);
 	rc = sqlite3_exec(db,
 		"PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL;"
-		"PRAGMA journal_mode = WAL; BEGIN;" SCHEMA_TABLES,
+		"PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;"
+		"BEGIN;" SCHEMA_TABLES,
 		NULL, NULL, NULL);
 	if (!rc)
 		rc = sqlite3_exec(db, sql, NULL, NULL, NULL);

@@ -213,6 +213,8 @@ end_group(struct sqlite_store *st, int rc)
 	if (rc)
 		sq_put_forget(st);
 	st->in_group = false;
+	if (rc == -ENOSPC)
+		sq_make_room(st);
 	sq_count_written(st);
 	return rc;
 }

@@ -21,12 +21,15 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Under `lock`. */
 static struct plan {
 	long count[FAULT_OPS];
 	enum fault_op op;
 	long nth; /* 0: never */
 	bool forever, disk_full, hit;
-} plan; /* under `lock` */
+	bool limited; /* `room` counts */
+	long room;    /* bytes by which files may grow */
+} plan;
 
 static bool
 is_change(enum fault_op op)
@@ -78,6 +81,30 @@ fault_set(enum fault_op op, long nth, bool forever, bool full)
 	pthread_mutex_unlock(&lock);
 	if (op == FAULT_ALLOC)
 		alloc_fault_set(nth - 1, forever);
+}
+
+void
+fault_room(long bytes)
+{
+	pthread_mutex_lock(&lock);
+	plan = (struct plan){ .limited = true, .room = bytes };
+	pthread_mutex_unlock(&lock);
+}
+
+/* Whether there is room for `n` bytes more; takes it. */
+static bool
+has_room(long n)
+{
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	ok = !plan.limited || n <= plan.room;
+	if (ok)
+		plan.room -= n;
+	else
+		plan.hit = true;
+	pthread_mutex_unlock(&lock);
+	return ok;
 }
 
 /* An allocation that was to fail and still waits to: this takes it. */
@@ -242,9 +269,21 @@ f_read(sqlite3_file *f, void *p, int n, sqlite3_int64 at)
 				 : real_of(f)->pMethods->xRead(real_of(f), p, n, at);
 }
 
+/* By how much a write makes the file longer. */
+static long
+growth(sqlite3_file *f, sqlite3_int64 end)
+{
+	sqlite3_int64 size = 0;
+
+	(void)real_of(f)->pMethods->xFileSize(real_of(f), &size);
+	return end > size ? (long)(end - size) : 0;
+}
+
 static int
 f_write(sqlite3_file *f, const void *p, int n, sqlite3_int64 at)
 {
+	if (!has_room(growth(f, at + n)))
+		return SQLITE_FULL;
 	if (!fails(FAULT_WRITE))
 		return real_of(f)->pMethods->xWrite(real_of(f), p, n, at);
 	(void)real_of(f)->pMethods->xWrite(real_of(f), p, n / 2, at);

@@ -34,6 +34,9 @@ fault_install(void);
 /* The `nth` (from 1) call of kind `op` from now on fails, and those after it when `forever`. */
 void
 fault_set(enum fault_op op, long nth, bool forever, bool disk_full);
+/* The disk has so many bytes left: what would make a file longer than that fails. */
+void
+fault_room(long bytes);
 /* Nothing fails any more. Returns whether anything had failed. */
 bool
 fault_clear(void);

@@ -220,6 +220,56 @@ START_TEST(a_backup_that_fails_leaves_nothing)
 }
 END_TEST
 
+/* ---- a disk that stays full ---- */
+
+static int
+move_all(struct store *st, int v)
+{
+	const struct persist_sink *sink;
+	int rc = st->ops->begin(st);
+
+	if (rc)
+		return rc;
+	sink = st->ops->sink(st);
+	for (int k = 0; k < 500; k++) {
+		struct job_saved j = job_of(&k, k + 1000);
+
+		j.seq = (uint64_t)v;
+		sink->job_put(sink->ctx, &j);
+	}
+	return st->ops->commit(st, NOW, true);
+}
+
+/* What needs no more room than there was goes on: the log is used over again. */
+START_TEST(positions_move_on_a_full_disk)
+{
+	struct store *st;
+	int failed = 0;
+
+	start_over();
+	st = store_open_ok();
+	ck_assert_int_eq(move_all(st, 0), 0);
+	st->ops->close(st);
+	st = store_open_ok();
+	for (int i = 0; i < 20; i++)
+		ck_assert_int_eq(move_all(st, i), 0);
+	fault_room(0);
+	for (int i = 0; i < 300; i++) {
+		int rc = move_all(st, i);
+
+		ck_assert(rc == 0 || rc == -ENOSPC);
+		failed += rc != 0;
+		if (rc)
+			ck_assert_int_eq(move_all(st, i), 0);
+	}
+	ck_assert(fault_clear());
+	ck_assert_int_gt(failed, 1);
+	st->ops->close(st);
+	st = store_open_ok();
+	st->ops->close(st);
+}
+END_TEST
+
 /* ---- under the writer ---- */
 
 static void
@@ -296,6 +346,7 @@ main(void)
 	tcase_add_test(tc, a_checkpoint_that_fails);
 	tcase_add_test(tc, recovery_needs_no_temporary_file);
 	tcase_add_test(tc, a_backup_that_fails_leaves_nothing);
+	tcase_add_test(tc, positions_move_on_a_full_disk);
 	tcase_add_test(tc, the_writer_keeps_what_a_full_disk_refuses);
 	return unit_run(s);
 }

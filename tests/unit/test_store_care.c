@@ -43,6 +43,35 @@ START_TEST(the_log_stays_bounded)
 }
 END_TEST
 
+/* Whatever was there once: the file follows what is there now. */
+START_TEST(the_file_shrinks)
+{
+	struct store *st = store_open_ok();
+	struct store_stats most, s;
+
+	put_much(st, 60);
+	ck_assert_int_eq(st->ops->checkpoint(st), 0);
+	st->ops->stats(st, &most);
+	ck_assert_uint_gt(most.file_bytes, 60 << 20);
+	for (int i = 0; i < 60; i++) {
+		const struct persist_sink *sink = group_begin(st);
+
+		sink->job_remove(sink->ctx, STR("q"), (struct str){ (char *)&i, sizeof i });
+		group_commit(st);
+		ck_assert_int_eq(st->ops->checkpoint(st), 0);
+	}
+	for (int i = 0; i < 200; i++) {
+		put_some(st, 2000, i);
+		ck_assert_int_eq(st->ops->checkpoint(st), 0);
+	}
+	st->ops->stats(st, &s);
+	ck_assert_uint_lt(s.file_bytes, 20 << 20);
+	st->ops->close(st);
+	st = store_open_ok();
+	st->ops->close(st);
+}
+END_TEST
+
 START_TEST(figures_are_true)
 {
 	struct store *st = store_open_ok();
@@ -129,6 +158,7 @@ main(void)
 
 	tcase_add_checked_fixture(tc, dir_make, dir_remove);
 	tcase_add_test(tc, the_log_stays_bounded);
+	tcase_add_test(tc, the_file_shrinks);
 	tcase_add_test(tc, figures_are_true);
 	tcase_add_test(tc, a_backup_is_a_whole_database_of_its_own);
 	tcase_add_test(tc, files_are_private_whatever_the_umask);
