@@ -1,6 +1,8 @@
 # Figures: make bench, with BENCHFLAGS for bench.py. Built by make check, so that they keep building.
 BENCH_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
-BENCHES = %reldir%/bench_engine %reldir%/bench_run %reldir%/bench_wire
+BENCH_KIT = %reldir%/kit.c %reldir%/kit.h
+BENCHES = %reldir%/bench_engine %reldir%/bench_run %reldir%/bench_wire \
+	%reldir%/bench_echo %reldir%/bench_socket
 check_PROGRAMS += $(BENCHES)
 EXTRA_DIST += %reldir%/bench.py
 
@@ -15,6 +17,16 @@ EXTRA_DIST += %reldir%/bench.py
 %canon_reldir%_bench_wire_SOURCES = %reldir%/bench_wire.c
 %canon_reldir%_bench_wire_CPPFLAGS = $(BENCH_CPPFLAGS)
 %canon_reldir%_bench_wire_LDADD = $(WQD_LIBS)
+
+# Our daemon over the socket beside the bare transport and others: bench_socket --help.
+%canon_reldir%_bench_echo_SOURCES = %reldir%/bench_echo.c $(BENCH_KIT)
+%canon_reldir%_bench_echo_CPPFLAGS = $(BENCH_CPPFLAGS)
+%canon_reldir%_bench_echo_LDADD = $(WQD_LIBS)
+
+%canon_reldir%_bench_socket_SOURCES = %reldir%/bench_socket.c %reldir%/load.c %reldir%/load.h \
+	%reldir%/peers.c %reldir%/peers.h $(BENCH_KIT)
+%canon_reldir%_bench_socket_CPPFLAGS = $(BENCH_CPPFLAGS)
+%canon_reldir%_bench_socket_LDADD = $(WQD_LIBS)
 
 .PHONY: bench
 bench: all $(BENCHES)

@@ -1,0 +1,230 @@
+/*
+ * A reschedule over the socket, beside what carrying the bytes costs and what
+ * others take for it. Server on core 0, generator on core 1.
+ *
+ *   bench_socket [--wqd PROGRAM] [--jobs N] [--rounds N] [--ms N] [--no-peers] [--tcp PORT]
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/peers.h"
+
+/* clang-format off */
+static const struct shape {
+	const char *name;
+	unsigned conns, depth;
+	bool batch;
+	const char *bar;
+} shapes[] = {
+	{ "1 connection, 1 in flight",   1,    1,   false, ">= 0.9 x libevent" },
+	{ "1 connection, 64 in flight",  1,    64,  false, ">= 0.6 x epoll" },
+	{ "1 connection, 256 in flight", 1,    256, false, ">= 0.6 x epoll" },
+	{ "16 connections, 1 each",      16,   1,   false, ">= 0.9 x libevent" },
+	{ "1000 connections, 1 each",    1000, 1,   false, ">= 0.9 x libevent" },
+	{ "batches of 100, 4 in flight", 1,    4,   true,  ">= 3 M updates/s" },
+};
+/* clang-format on */
+#define N_SHAPES (sizeof shapes / sizeof *shapes)
+
+enum { WQD, EPOLL, LIBEVENT, REDIS, BEANSTALKD, N_SERVERS };
+
+struct bench {
+	const char *program, *dir;
+	uint64_t jobs;
+	unsigned rounds;
+	int64_t for_ns;
+	bool peers;
+	int tcp;
+	struct server server[N_SERVERS];
+	bool there[N_SERVERS];
+	size_t request, reply; /* bytes, of one message of ours in this shape */
+	struct figure rate[N_SERVERS];
+	struct hist latency[N_SERVERS];
+};
+
+static char dir[64] = "/tmp/wq-bench-XXXXXX";
+
+static void
+hist_join(struct hist *to, const struct hist *from)
+{
+	to->count += from->count;
+	to->max = from->max > to->max ? from->max : to->max;
+	for (size_t i = 0; i < HIST_BUCKETS; i++)
+		to->bucket[i] += from->bucket[i];
+}
+
+static void
+run_once(struct bench *b, int i, const struct shape *sh, bool counts)
+{
+	const struct load load = { sh->conns, sh->depth, counts ? b->for_ns : b->for_ns / 4 };
+	static struct load_result r;
+
+	load_run(&b->server[i], &load, &r);
+	if (!counts && i == WQD) {
+		b->request = (size_t)(r.request_bytes + 0.5);
+		b->reply = (size_t)(r.reply_bytes + 0.5);
+	}
+	if (!counts)
+		return;
+	figure_add(&b->rate[i], r.per_s);
+	hist_join(&b->latency[i], &r.latency);
+}
+
+/* Echo servers are made anew for the sizes of this shape. */
+static void
+echoes_start(struct bench *b)
+{
+	static char path[2][96], port[2][16];
+	static const char *const kind[] = { "epoll", "libevent" };
+
+	for (int i = 0; i < 2; i++) {
+		struct server *s = &b->server[EPOLL + i];
+
+		snprintf(path[i], sizeof path[i], "%s/%s.sock", b->dir, kind[i]);
+		snprintf(port[i], sizeof port[i], "%d", b->tcp + 1 + i);
+		unlink(path[i]);
+		echo_start(s, kind[i], b->tcp ? port[i] : path[i], b->request, b->reply);
+		b->there[EPOLL + i] = true;
+	}
+}
+
+static void
+print_latency(const struct bench *b)
+{
+	for (int i = 0; i < N_SERVERS; i++)
+		if (b->latency[i].count)
+			printf("  latency %-10s p50 %.1f us  p99 %.1f us  p99.9 %.1f us\n",
+				b->server[i].name, (double)hist_quantile(&b->latency[i], 500) / 1e3,
+				(double)hist_quantile(&b->latency[i], 990) / 1e3,
+				(double)hist_quantile(&b->latency[i], 999) / 1e3);
+}
+
+static void
+print_shape(const struct bench *b, const struct shape *sh)
+{
+	unsigned per = sh->batch ? UPDATES_PER_BATCH : 1;
+	char si[16];
+
+	printf("\n%s%s: %zu -> %zu bytes; bar %s\n", sh->name, b->tcp ? ", TCP" : "", b->request,
+		b->reply, sh->bar);
+	for (int i = 0; i < N_SERVERS; i++) {
+		if (!b->rate[i].n)
+			continue;
+		printf("  %-10s %10s/s  spread %3.0f %%", b->server[i].name,
+			bench_si(figure_median(&b->rate[i]) * (i <= LIBEVENT ? per : 1), si),
+			figure_spread(&b->rate[i]));
+		if (i != WQD)
+			printf("  wqd is %.2f x", figure_ratio(&b->rate[WQD], &b->rate[i]));
+		putchar('\n');
+	}
+	print_latency(b);
+	fflush(stdout);
+}
+
+static void
+run_shape(struct bench *b, const struct shape *sh)
+{
+	wqd_use(&b->server[WQD], sh->batch ? WQD_BATCH : WQD_UPDATE);
+	memset(b->rate, 0, sizeof b->rate);
+	memset(b->latency, 0, sizeof b->latency);
+	run_once(b, WQD, sh, false);
+	echoes_start(b);
+	for (int i = EPOLL; i < N_SERVERS; i++)
+		if (b->there[i])
+			run_once(b, i, sh, false);
+	for (unsigned r = 0; r < b->rounds; r++)
+		for (int i = 0; i < N_SERVERS; i++)
+			if (b->there[i] && !(sh->batch && i > LIBEVENT))
+				run_once(b, i, sh, true);
+	print_shape(b, sh);
+	for (int i = EPOLL; i <= LIBEVENT; i++) {
+		bench_stop(b->server[i].pid);
+		b->server[i].pid = 0;
+	}
+}
+
+static void
+options(struct bench *b, int argc, char **argv)
+{
+	static const struct option known[] = {
+		{ "wqd", required_argument, NULL, 'w' },
+		{ "jobs", required_argument, NULL, 'j' },
+		{ "rounds", required_argument, NULL, 'r' },
+		{ "ms", required_argument, NULL, 'm' },
+		{ "no-peers", no_argument, NULL, 'n' },
+		{ "tcp", required_argument, NULL, 't' },
+		{ 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		if (c == 'w')
+			b->program = optarg;
+		else if (c == 'j')
+			b->jobs = strtoull(optarg, NULL, 10);
+		else if (c == 'r')
+			b->rounds = (unsigned)strtoul(optarg, NULL, 10);
+		else if (c == 'm')
+			b->for_ns = (int64_t)strtoll(optarg, NULL, 10) * 1000000;
+		else if (c == 'n')
+			b->peers = false;
+		else if (c == 't')
+			b->tcp = (int)strtol(optarg, NULL, 10);
+		else
+			exit(2);
+	}
+	if (b->jobs == 0 || b->rounds == 0 || b->rounds > ROUNDS_MAX || b->for_ns <= 0)
+		bench_die("jobs, rounds (at most %d) and ms are from 1 on", ROUNDS_MAX);
+}
+
+static void
+clean_up(void)
+{
+	char *argv[] = { (char[]){ "rm" }, (char[]){ "-rf" }, dir, NULL };
+
+	bench_stop(bench_spawn(1, argv));
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct bench b = {
+		.program = "daemon/wqd",
+		.dir = dir,
+		.jobs = 1000000,
+		.rounds = 5,
+		.for_ns = 500000000,
+		.peers = true,
+	};
+	static char port[16];
+
+	options(&b, argc, argv);
+	signal(SIGPIPE, SIG_IGN);
+	if (!mkdtemp(dir))
+		bench_die("no folder %s", dir);
+	bench_pin(1);
+	bench_machine();
+	printf("reschedule of a random one of %llu jobs, level memory; %u rounds of %lld ms\n",
+		(unsigned long long)b.jobs, b.rounds, (long long)b.for_ns / 1000000);
+	wqd_start(&b.server[WQD], b.program, dir, b.jobs, b.tcp);
+	if (b.tcp) {
+		snprintf(port, sizeof port, "%d", b.tcp);
+		b.server[WQD].path = port;
+	}
+	b.there[WQD] = true;
+	if (b.peers && !b.tcp) {
+		b.there[REDIS] = redis_start(&b.server[REDIS], dir, b.jobs);
+		b.there[BEANSTALKD] = beanstalkd_start(&b.server[BEANSTALKD], dir, b.jobs);
+	}
+	for (size_t i = 0; i < N_SHAPES; i++)
+		run_shape(&b, &shapes[i]);
+	for (int i = 0; i < N_SERVERS; i++)
+		bench_stop(b.server[i].pid);
+	clean_up();
+	return 0;
+}

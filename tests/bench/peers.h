@@ -1,0 +1,34 @@
+/*
+ * The servers that are compared: ours, and what users would pick instead. Each
+ * is started on a socket of its own in `dir` and filled with jobs.
+ */
+#ifndef WQ_BENCH_PEERS_H
+#define WQ_BENCH_PEERS_H
+
+#include <stdbool.h>
+
+#include "bench/load.h"
+
+#define UPDATES_PER_BATCH 100
+
+/* Our daemon, queue `bench` of level memory whose jobs do nothing; far deadlines. `slack`: the
+ * queue's, so large that every update stays inside it. TCP: on `port` as well. */
+void
+wqd_start(struct server *s, const char *program, const char *dir, uint64_t n_jobs, int port);
+/* What the next requests are. */
+enum wqd_op { WQD_UPDATE, WQD_UPDATE_SLACK, WQD_BATCH, WQD_CANCEL_QUEUE };
+void
+wqd_use(struct server *s, enum wqd_op op);
+
+/* Yardsticks for messages of these sizes. */
+void
+echo_start(struct server *s, const char *kind, const char *path, size_t request, size_t reply);
+
+/* False: not installed. Redis: a hash and a sorted set, changed together by a script. */
+bool
+redis_start(struct server *s, const char *dir, uint64_t n_jobs);
+/* beanstalkd has no keys: reserve-job and release of a job's number. */
+bool
+beanstalkd_start(struct server *s, const char *dir, uint64_t n_jobs);
+
+#endif
