@@ -56,7 +56,7 @@ END_TEST
 
 START_TEST(failing_writes)
 {
-	sweep_both(FAULT_WRITE, false, 3);
+	sweep_both(FAULT_WRITE, false, 5);
 }
 END_TEST
 
@@ -86,7 +86,7 @@ END_TEST
 
 START_TEST(no_memory_inside_sqlite)
 {
-	sweep_both(FAULT_MALLOC, false, 23);
+	sweep_both(FAULT_MALLOC, false, 47);
 }
 END_TEST
 
@@ -134,7 +134,7 @@ START_TEST(a_checkpoint_that_fails)
 			struct sweep sw = { .op = ops[i], .forever = forever };
 			bool hit = true;
 
-			for (sw.nth = 1; hit; sw.nth += sw.nth < 4 ? 1 : 89)
+			for (sw.nth = 1; hit; sw.nth += sw.nth < 4 ? 1 : 173)
 				checkpoint_once(&sw, &hit);
 		}
 	}

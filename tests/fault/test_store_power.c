@@ -59,7 +59,7 @@ START_TEST(while_the_log_is_brought_back)
 	struct sweep sw = { .op = FAULT_CHANGE, .forever = true };
 
 	for (size_t i = 0; i < ARRAY_SIZE(chances); i++)
-		for (sw.nth = 1; lose_in_checkpoint(&sw, chances[i]); sw.nth += 71)
+		for (sw.nth = 1; lose_in_checkpoint(&sw, chances[i]); sw.nth += 149)
 			;
 }
 END_TEST
