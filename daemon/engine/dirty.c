@@ -131,7 +131,8 @@ save_run(struct job_saved *s, const struct run *run)
 static void
 save_parts(struct job_saved *s, const struct job *j)
 {
-	const struct payload *run = saved_run(j) ? j->run->payload : NULL;
+	const struct run *going = saved_run(j);
+	const struct payload *run = going ? going->payload : NULL;
 	const struct payload *own = job_pend(j) != PEND_NONE || !j->run ? j->payload : run;
 
 	if (own) {
