@@ -18,7 +18,6 @@
 
 #define BENCH_RUNS    1024
 #define BENCH_WAIT_NS (100 * NS_PER_S) /* for a loaded machine */
-#define INSTANCE      "unit-test-instance"
 
 struct seen {
 	bool started, not_started, ended;
@@ -37,6 +36,7 @@ struct bench {
 	void (*on_started)(struct bench *b, uint64_t run_id);
 	void (*on_ended)(struct bench *b, uint64_t run_id);
 	char dir[64];
+	char instance[64]; /* of this one alone: orphans_end looks at the whole machine */
 };
 
 static inline void
@@ -89,7 +89,7 @@ bench_new(const char *socket)
 	struct bench *b = must_zalloc(sizeof *b);
 	struct runner_config cfg = {
 		.reactor = &b->rx.rx,
-		.instance = INSTANCE,
+		.instance = b->instance,
 		.socket = socket,
 		.ctx = b,
 		.started = bench_started,
@@ -97,6 +97,8 @@ bench_new(const char *socket)
 		.ended = bench_ended,
 	};
 
+	snprintf(b->instance, sizeof b->instance, "unit-test-%d-%lld", (int)getpid(),
+		(long long)poll_reactor_now());
 	poll_reactor_init(&b->rx);
 	strcpy(b->dir, "/tmp/wqd-exec-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(b->dir));
