@@ -8,14 +8,16 @@ static int
 put_counter(const char *name, int64_t value, void *arg)
 {
 	(void)arg;
-	printf("%-40s  %lld\n", name, (long long)value);
+	printf("%20lld  ", (long long)value);
+	ctl_text_puts(stdout, name);
+	putchar('\n');
 	return 0;
 }
 
 static int
 add_counter(const char *name, int64_t value, void *arg)
 {
-	ctl_json_set(arg, name, json_integer(value));
+	ctl_json_set_named(arg, name, json_integer(value));
 	return 0;
 }
 

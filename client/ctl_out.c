@@ -117,6 +117,12 @@ ctl_json_set(json_t *j, const char *name, json_t *value)
 }
 
 void
+ctl_json_set_named(json_t *j, const char *name, json_t *value)
+{
+	(void)json_object_set_new(j, name, value);
+}
+
+void
 ctl_json_error(json_t *j, enum ctl_exit status, const char *word, const char *message)
 {
 	ctl_json_set(j, "error", ctl_text_jsons(word));

@@ -35,6 +35,9 @@ ctl_exit_of(int error);
 /* Puts j[name] = value; ends the process when memory ran out. Takes `value`. */
 void
 ctl_json_set(json_t *j, const char *name, json_t *value);
+/* The same with a name from the daemon, which is left out when it is no valid UTF-8. */
+void
+ctl_json_set_named(json_t *j, const char *name, json_t *value);
 /* {"error", "message", "exit_status"} put into `j`. */
 void
 ctl_json_error(json_t *j, enum ctl_exit status, const char *word, const char *message);

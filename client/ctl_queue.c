@@ -39,7 +39,7 @@ json_queue(const wq_queue_info_t *q)
 
 	ctl_json_set(j, "queue", ctl_text_jsons(q->queue));
 	for (size_t i = 0; i < q->n_settings; i++)
-		ctl_json_set(j, q->names[i], json_setting(q->names[i], q->values[i]));
+		ctl_json_set_named(j, q->names[i], json_setting(q->names[i], q->values[i]));
 	ctl_json_set(j, "jobs", json_integer((json_int_t)q->jobs));
 	ctl_json_set(j, "armed", json_integer((json_int_t)q->armed));
 	ctl_json_set(j, "ready", json_integer((json_int_t)q->ready));
@@ -102,7 +102,10 @@ show_queue(const wq_queue_info_t *q, void *arg)
 		(unsigned long long)q->ready, (unsigned long long)q->held,
 		(unsigned long long)q->running);
 	for (size_t i = 0; i < q->n_settings; i++) {
-		printf("%-18s  ", q->names[i]);
+		long pad = 20 - (long)strlen(q->names[i]);
+
+		ctl_text_puts(stdout, q->names[i]);
+		printf("%*s", pad > 0 ? (int)pad : 1, "");
 		ctl_text_puts(stdout, q->values[i]);
 		putchar('\n');
 	}

@@ -199,6 +199,14 @@ def test_names_of_the_daemon_are_made_harmless(peer):
     assert got["key"] == evil + "\ufffd"
 
 
+def test_a_counter_whose_name_is_no_text_is_left_out_of_json(peer):
+    bad = bytes([0x92, 0x01, 5, 0x0A, 1, 0xFF, 0x10, 5])  # Reply.counters {name: FF, value: 5}
+    good = pb.Reply(counters=[pb.Counter(name="n", value=7)]).SerializeToString()
+    p = peer(lambda req: [wire.frame(pb.Reply(id=req.id).SerializeToString() + bad + good)])
+    assert p.json("stat", check=0) == {"n": 7}
+    assert "\\xff" in p.ctl("stat").stdout
+
+
 def test_what_is_sent(peer, tmp):
     p = peer(status("CREATED"))
     p.json("update", "q/k/x", "1h30m", "--mode", "later", "--if-pending", "--slack", "50ms", "--max-wait",

@@ -73,7 +73,7 @@ def test_stat_is_flat_numbers(wqd):
     got = wqd.json("stat")
     assert got and all(isinstance(v, int) for v in got.values())
     lines = wqd.ctl("stat", check=0).stdout.splitlines()
-    assert {line.split()[0] for line in lines} == got.keys()
+    assert {line.split()[1] for line in lines} == got.keys()
 
 
 def test_ping(wqd):
