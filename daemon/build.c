@@ -1,6 +1,7 @@
 /* Makes every part in order, and takes them down in the opposite one. */
 #include <errno.h>
 #include <grp.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,6 +95,30 @@ state_dir(const struct daemon *d)
 	return d->opt->state_dir ? d->opt->state_dir : d->conf->state_dir;
 }
 
+/* From here on a commit of an earlier owner would be refused. */
+static int
+claim_store(struct daemon *d, const char *dir)
+{
+	struct store_error err = { 0 };
+	char host[HOST_NAME_MAX + 1] = "", owner[HOST_NAME_MAX + 32];
+	uint64_t token;
+
+	gethostname(host, sizeof host - 1);
+	snprintf(owner, sizeof owner, "%s:%d", host, (int)getpid());
+	err.code = d->store->ops->claim(d->store, owner, &token);
+	if (err.code == 0)
+		return 0;
+	if (err.code == -ENOSPC) {
+		/* The lock of the directory holds all the same; commits heal when there is room. */
+		log_warn("store_unclaimed", "path=\"%s\" error=\"%s\"", dir, err_str(err.code));
+		return 0;
+	}
+	snprintf(err.path, sizeof err.path, "%s", dir);
+	snprintf(err.detail, sizeof err.detail, "the state can't be claimed");
+	snprintf(err.next, sizeof err.next, "look at the disk: is it full or read-only?");
+	return store_failed(d, &err);
+}
+
 static int
 open_store(struct daemon *d)
 {
@@ -119,7 +144,7 @@ open_store(struct daemon *d)
 		err.code = err.code ? err.code : r;
 		return store_failed(d, &err);
 	}
-	return 0;
+	return claim_store(d, dir);
 }
 
 static int

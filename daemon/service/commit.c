@@ -1,6 +1,7 @@
 #include "service/commit.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -110,6 +111,18 @@ collect(struct committer *c)
 				group_failed(c, &done[i]);
 }
 
+/*
+ * The engine has forgotten what it handed out, so a group that could not be copied whole can't be
+ * made up for: the daemon ends, and the next one recovers what was committed before.
+ */
+static _Noreturn void
+out_of_memory(struct group *g)
+{
+	log_error("commit_impossible", "things=%zu bytes=%zu error=\"out of memory\"",
+		group_count(g), group_bytes(g));
+	abort();
+}
+
 /* Takes a group of bounded size and gives it to the writer. */
 static void
 submit(struct committer *c, struct moment now)
@@ -123,7 +136,8 @@ submit(struct committer *c, struct moment now)
 		group_bytes(g) < GROUP_BYTES_MAX)
 		c->taken = engine_take_dirty(c->engine, now, TAKE_STEP, group_sink(g));
 	r = writer_submit(c->writer, g, c->taken, now, true);
-	wq_assert(r == 0);
+	if (r < 0)
+		out_of_memory(g);
 	c->state = COMMIT_SYNCING;
 	c->dirty_since_ns = engine_dirty(c->engine) > 0 ? now.boot_ns : INT64_MAX;
 }
