@@ -3,14 +3,90 @@
  */
 #include "service/internal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "base/err.h"
+#include "base/log.h"
+#include "base/text.h"
+
+/* What a setting takes, for who got it wrong. */
+static void
+put_range(char *dst, size_t size, const struct setting *s)
+{
+	char min[64], max[64];
+	size_t o = 0;
+
+	switch (s->type) {
+	case SET_U32:
+		snprintf(dst, size, "a number from %" PRId64 " to %" PRId64, s->min, s->max);
+		return;
+	case SET_BOOL:
+		snprintf(dst, size, "yes or no");
+		return;
+	case SET_NAME:
+		snprintf(dst, size, "a name");
+		return;
+	case SET_DURATION:
+		text_put_duration(min, sizeof min, s->min);
+		text_put_duration(max, sizeof max, s->max);
+		snprintf(dst, size, "a duration such as 30s, from %s to %s", min, max);
+		return;
+	case SET_WORD:
+		for (int i = 0; i < s->words->n && o < size; i++)
+			if (s->words->words[i])
+				o += (size_t)snprintf(dst + o, size - o, "%s%s", o ? ", " : "",
+					s->words->words[i]);
+		return;
+	}
+}
+
+static const struct setting *
+setting_named(struct str name)
+{
+	for (size_t i = 0; i < queue_setting_count; i++)
+		if (str_eq(name, str_from(queue_setting_table[i].name)))
+			return &queue_setting_table[i];
+	return NULL;
+}
+
+/* Whether the text of each setting is one; `why` says which is not and what it takes. */
+static bool
+settings_readable(const struct op_queue_set *op, char *why, size_t size)
+{
+	struct queue_settings scratch;
+
+	queue_settings_default(&scratch);
+	for (size_t i = 0; i < op->n_settings; i++) {
+		const struct setting_text *t = &op->settings[i];
+		const struct setting *s = setting_named(t->name);
+		char name[80], value[80], range[160];
+
+		if (queue_settings_set(&scratch, t->name, t->value) == 0)
+			continue;
+		log_field(name, sizeof name, t->name);
+		if (!s) {
+			snprintf(why, size, "there is no setting %s", name);
+			return false;
+		}
+		put_range(range, sizeof range, s);
+		snprintf(why, size, "%s: %s is not what it takes: %s", s->name,
+			log_field(value, sizeof value, t->value), range);
+		return false;
+	}
+	return true;
+}
 
 static void
 ask_settings(struct service *svc, struct call *c, enum engine_event_kind kind)
 {
 	struct engine_event ev = { .kind = kind, .queue_set = &c->req->queue_set };
+	char why[400];
 
-	service_ask(svc, c, &ev, false);
+	if (settings_readable(ev.queue_set, why, sizeof why))
+		service_ask(svc, c, &ev, false);
+	else
+		reply_status(c->s, c->req->id, ST_INVALID, why);
 }
 
 void

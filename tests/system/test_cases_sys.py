@@ -196,3 +196,13 @@ def test_shutdown_with_drain_lets_what_is_due_run(make_daemon):
         assert len(c.history(queue="q")) == 4
         assert c.get("timer", "q").state == S.JOB_STATE_ARMED
         assert c.get("stays", "paused").state == S.JOB_STATE_HELD
+
+
+@pytest.mark.parametrize("settings,says", [
+    ({"colour": "red"}, '"colour"'), ({"max_active": "many"}, "max_active"),
+    ({"slack": "1s", "max_jobs": "-1"}, "max_jobs"), ({"misfire": "later"}, "run, skip, rearm"),
+])
+def test_a_wrong_setting_is_named_with_what_it_takes(conn, settings, says):
+    for op in ("queue_create", "queue_set"):
+        r = conn.call(**{op: wire.queue_set("default", settings)})
+        assert word(r.status) in ("INVALID", "EXISTS") and says in r.message
