@@ -179,12 +179,20 @@ def test_functions_are_short():
     assert sizes[len(sizes) * 9 // 10][0] < 55
 
 
+def is_script(path):
+    """A build in place leaves programs beside the sources; scripts without a suffix are ours."""
+    with open(path, "rb") as f:
+        return f.read(2) == b"#!" and b"libtool" not in f.read(400)
+
+
 def test_nothing_is_left_to_do():
     # In pieces, so that this file passes its own test.
     word = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
     found = []
     for path in files("daemon", "client", "include", "proto", "tests", "systemd", "docs", ".ci",
                       suffixes=(".c", ".h", ".py", ".proto", ".md", ".mk", ".in", ".sh", "")):
+        if not path.suffix and not is_script(path):
+            continue
         for i, line in enumerate(read(path).splitlines(), 1):
             if word.search(line):
                 found.append(f"{rel(path)}:{i}: {line.strip()}")
