@@ -389,11 +389,11 @@ parts_teardown(struct daemon *d)
 	stop_free(d->stop);
 	parts_close_listeners(d);
 	conns_free(d->conns);
-	if (d->watchdog)
+	if (re && d->watchdog)
 		re->timer_del(re->ctx, d->watchdog);
 	runner_free(d->runner);
 	committer_free(d->committer);
-	if (d->writer_io)
+	if (re && d->writer_io)
 		re->io_del(re->ctx, d->writer_io);
 	if (d->writer && (r = writer_close(d->writer)) < 0) {
 		log_error("store_not_closed", "error=\"%s\"", err_str(r));

@@ -4,6 +4,7 @@ EXTRA_DIST += .clang-tidy %reldir%/source.py %reldir%/lint_analyzers.py %reldir%
 	%reldir%/test_symbols.py
 
 .PHONY: lint
+lint: export LINT_FLAGS = $(DEFS) $(AM_CPPFLAGS) $(CPPFLAGS)
 lint: all
-	LINT_FLAGS='$(DEFS) $(AM_CPPFLAGS) $(CPPFLAGS)' $(TEST_PYTHON) $(srcdir)/tests/run.py \
+	$(TEST_PYTHON) $(srcdir)/tests/run.py \
 		--source $(srcdir) --build . --pytest tests/lint --slow $(TESTFLAGS)
