@@ -51,6 +51,15 @@ def path_without(tmp_path, names):
     return str(folder)
 
 
+def test_the_tarball_has_every_file_of_the_tree(tree):
+    if not (SOURCE / ".git").exists() or not shutil.which("git"):
+        pytest.skip("not in a checkout")
+    tracked = run("git", "ls-files", cwd=SOURCE).splitlines()
+    missing = [f for f in tracked if (SOURCE / f).exists() and not (tree / f).exists()
+               and not re.match(r"\.ci/|.*\.(?:gitignore|keep)$", f)]
+    assert not missing, missing
+
+
 def test_pkg_01_the_tarball_builds_without_the_code_generator(tree, tmp_path):
     env = {"PATH": path_without(tmp_path, GENERATORS)}
     for name in GENERATORS:
