@@ -169,6 +169,14 @@ engine_step(struct engine *e, struct moment now, const struct engine_event *ev, 
 int64_t
 engine_next_due(const struct engine *e, struct moment now);
 
+/*
+ * Steps for these jobs come next: asks the memory for what they will touch, all at once. For the
+ * requests of one read; changes nothing.
+ */
+#define ENGINE_AHEAD_MAX 32u
+void
+engine_ahead(const struct engine *e, const struct job_name *const *names, size_t n);
+
 /* ---- looking (no effects, no state change) ---- */
 
 enum status

@@ -5,6 +5,7 @@
  *   job.c      the record, the state table, every change of state
  *   slab.c     where job records live: never moved, numbered
  *   payload.c  payloads: lists of parts
+ *   ahead.c    memory asked for before the steps that need it
  *   ask.c      a request from its names to its reply
  *   update.c cancel.c flush.c queue.c drain.c   the operations
  *   wait.c     those who wait
@@ -43,6 +44,8 @@ job_arm(struct engine *e, struct job *j, bool absolute, int64_t due_ns);
 /* With a place among equals that it had before. */
 int
 job_arm_as(struct engine *e, struct job *j, bool absolute, int64_t due_ns, uint64_t seq);
+uint64_t
+job_hash(const struct engine *e, const struct queue *q, struct str key);
 struct job *
 job_find(const struct engine *e, const struct queue *q, struct str key);
 /* A new idle record. 0, -ENOMEM, ERR_LIMIT. */

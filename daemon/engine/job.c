@@ -396,7 +396,7 @@ job_map_init(struct map *m)
 	map_init(m, job_match);
 }
 
-static uint64_t
+uint64_t
 job_hash(const struct engine *e, const struct queue *q, struct str key)
 {
 	return siphash13(e->cfg.seed, key.p, key.n) ^ q->salt;

@@ -1,4 +1,5 @@
 daemon_libwqd_a_SOURCES += \
+	%reldir%/ahead.c \
 	%reldir%/answers.c \
 	%reldir%/ask.c \
 	%reldir%/cancel.c \

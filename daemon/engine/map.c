@@ -189,6 +189,12 @@ map_prefetch(const struct map *m, uint64_t hash)
 		__builtin_prefetch(bucket_of(m, hash));
 }
 
+const struct map_node *
+map_first(const struct map *m, uint64_t hash)
+{
+	return m->n ? *bucket_of(m, hash) : NULL;
+}
+
 static uint64_t
 reverse_bits(uint64_t v)
 {

@@ -14,7 +14,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#define ARITY   4
 #define CAP_MIN 64
 
 static bool
@@ -34,7 +33,7 @@ static void
 sift_up(struct timers *ts, size_t i, struct timer_entry e)
 {
 	while (i > 0) {
-		size_t parent = (i - 1) / ARITY;
+		size_t parent = (i - 1) / TIMER_ARITY;
 
 		if (!before(&e, &ts->heap[parent]))
 			break;
@@ -48,7 +47,7 @@ sift_up(struct timers *ts, size_t i, struct timer_entry e)
 static size_t
 first_child(const struct timers *ts, size_t i)
 {
-	size_t child = i * ARITY + 1, end = child + ARITY, best = child;
+	size_t child = i * TIMER_ARITY + 1, end = child + TIMER_ARITY, best = child;
 
 	if (child >= ts->n)
 		return ts->n;
@@ -78,7 +77,7 @@ sift_down(struct timers *ts, size_t i, struct timer_entry e)
 static void
 settle(struct timers *ts, size_t i, struct timer_entry e)
 {
-	if (i > 0 && before(&e, &ts->heap[(i - 1) / ARITY]))
+	if (i > 0 && before(&e, &ts->heap[(i - 1) / TIMER_ARITY]))
 		sift_up(ts, i, e);
 	else
 		sift_down(ts, i, e);
@@ -155,6 +154,6 @@ timers_verify(const struct timers *ts)
 	wq_assert(ts->n <= ts->cap);
 	for (size_t i = 0; i < ts->n; i++) {
 		wq_assert(ts->heap[i].timer->place == i + 1);
-		wq_assert(i == 0 || !before(&ts->heap[i], &ts->heap[(i - 1) / ARITY]));
+		wq_assert(i == 0 || !before(&ts->heap[i], &ts->heap[(i - 1) / TIMER_ARITY]));
 	}
 }

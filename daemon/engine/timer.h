@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define TIMER_ARITY 4 /* of the heap */
+
 struct timer {
 	uint32_t place; /* index in the heap + 1; 0: not armed */
 };
@@ -54,6 +56,20 @@ static inline struct timer *
 timers_first(const struct timers *ts)
 {
 	return ts->n ? ts->heap[0].timer : NULL;
+}
+/* Asks the memory for what moving an armed timer will touch first: its entry, the one above it and
+ * those below. */
+static inline void
+timer_prefetch(const struct timers *ts, const struct timer *t)
+{
+	size_t i = (size_t)t->place - 1, below = i * TIMER_ARITY + 1;
+
+	__builtin_prefetch(&ts->heap[i], 1);
+	__builtin_prefetch(&ts->heap[i ? (i - 1) / TIMER_ARITY : 0]);
+	if (below >= ts->n)
+		return;
+	__builtin_prefetch(&ts->heap[below]);
+	__builtin_prefetch((const char *)&ts->heap[below + TIMER_ARITY] - 1);
 }
 /* Asserts order and places, O(n). */
 void

@@ -77,6 +77,17 @@ batch_apply(struct service *svc, struct call *c, size_t i)
 	wq_assert(svc->batch.n == i + 1);
 }
 
+static void
+batch_look_ahead(const struct service *svc, const struct op_update *v, size_t n)
+{
+	const struct job_name *names[ENGINE_AHEAD_MAX];
+
+	n = n < ENGINE_AHEAD_MAX ? n : ENGINE_AHEAD_MAX;
+	for (size_t i = 0; i < n; i++)
+		names[i] = &v[i].job;
+	engine_ahead(svc->cfg.engine, names, n);
+}
+
 void
 op_update_batch(struct service *svc, struct call *c)
 {
@@ -88,8 +99,11 @@ op_update_batch(struct service *svc, struct call *c)
 	b->n = 0;
 	b->durable = false;
 	wire_list_begin(b->results, c->req->id, ST_OK);
-	for (size_t i = 0; i < c->req->batch.n; i++)
+	for (size_t i = 0; i < c->req->batch.n; i++) {
+		if (i % ENGINE_AHEAD_MAX == 0)
+			batch_look_ahead(svc, c->req->batch.v + i, c->req->batch.n - i);
 		batch_apply(svc, c, i);
+	}
 	reply_batch(svc, t);
 }
 

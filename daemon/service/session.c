@@ -206,6 +206,27 @@ cost(const struct request *r)
 	return op_table[r->kind].cost;
 }
 
+/* The jobs that the next requests are about. */
+static void
+look_ahead(const struct service *svc, size_t i, size_t n)
+{
+	const struct job_name *names[ENGINE_AHEAD_MAX];
+	size_t n_names = 0;
+
+	for (; i < n && n_names < ENGINE_AHEAD_MAX; i++) {
+		const struct gathered *g = &svc->gathered[i];
+
+		if (g->why)
+			continue;
+		if (g->req.kind == REQ_UPDATE)
+			names[n_names++] = &g->req.update.job;
+		else if (g->req.kind == REQ_CANCEL)
+			names[n_names++] = &g->req.cancel.job;
+	}
+	if (n_names > 1)
+		engine_ahead(svc->cfg.engine, names, n_names);
+}
+
 /* Applies the batch in order until the session wants no more, or the turn's budget is spent; returns
  * how many. */
 static size_t
@@ -214,8 +235,11 @@ apply_all(struct session *s, size_t n, struct moment now, int *budget)
 	size_t i = 0;
 
 	while (i<n && * budget> 0 && session_wants_input(s)) {
-		const struct gathered *g = &s->svc->gathered[i++];
+		const struct gathered *g;
 
+		if (i % ENGINE_AHEAD_MAX == 0)
+			look_ahead(s->svc, i, n < i + ENGINE_AHEAD_MAX ? n : i + ENGINE_AHEAD_MAX);
+		g = &s->svc->gathered[i++];
 		*budget -= cost(&g->req);
 		apply(s, g, now);
 	}

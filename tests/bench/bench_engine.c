@@ -11,7 +11,8 @@
 #define KEY_LEN 16
 #define TIMED   1024 /* one in so many operations is timed alone, for the worst */
 #define HOUR_NS (3600 * NS_PER_S)
-#define ROUNDS  2 /* reschedules per job */
+#define ROUNDS  2  /* reschedules per job */
+#define BATCH   64 /* a multiple of ENGINE_AHEAD_MAX */
 
 static struct engine *e;
 static struct effects fx;
@@ -92,6 +93,34 @@ reschedule(uint64_t n)
 	printf("engine-reschedule-worst-seen %.1f us\n", (double)worst / 1e3);
 }
 
+/* The same with the jobs of a read announced before the steps. */
+static void
+reschedule_batches(uint64_t n)
+{
+	static char keys[BATCH][KEY_LEN];
+	struct job_name names[BATCH];
+	const struct job_name *announced[BATCH];
+	uint64_t chosen[BATCH];
+	struct rnd r = { 3 };
+	int64_t from = bench_cpu_ns();
+
+	for (uint64_t i = 0; i < ROUNDS * n; i += BATCH) {
+		for (size_t k = 0; k < BATCH; k++) {
+			chosen[k] = rnd_below(&r, n);
+			names[k] = name_of(keys[k], chosen[k]);
+			announced[k] = &names[k];
+		}
+		for (size_t k = 0; k < BATCH; k++) {
+			if (k % ENGINE_AHEAD_MAX == 0)
+				engine_ahead(e, announced + k, ENGINE_AHEAD_MAX);
+			now.boot_ns += 100;
+			now.wall_ns += 100;
+			update(chosen[k], HOUR_NS + (int64_t)rnd_below(&r, (uint64_t)HOUR_NS));
+		}
+	}
+	bench_per("engine-reschedule-batch-64", bench_cpu_ns() - from, ROUNDS * n);
+}
+
 /* All deadlines are reached; action none, so that each run ends in the step that starts it. */
 static void
 expire(uint64_t n)
@@ -107,6 +136,30 @@ expire(uint64_t n)
 		engine_stats_get(e, &st);
 	} while (st.runs_done < n);
 	bench_per("engine-expire-and-run", bench_cpu_ns() - from, n);
+}
+
+/* As many accesses at once as a batch has jobs: each place asked for, then all of them written. */
+static void
+memory_limit_batched(uint64_t n)
+{
+	struct place {
+		uint64_t v[8];
+	} *v = must_zalloc(n * sizeof *v), *at[BATCH];
+	uint64_t count = n < 1000000 ? 1000000 : n;
+	struct rnd r = { 2 };
+	int64_t from;
+
+	for (uint64_t i = 0; i < n; i++)
+		v[i].v[0] = i;
+	from = bench_cpu_ns();
+	for (uint64_t i = 0; i < count; i += BATCH) {
+		for (size_t k = 0; k < BATCH; k++)
+			__builtin_prefetch(at[k] = &v[rnd_below(&r, n)], 1);
+		for (size_t k = 0; k < BATCH; k++)
+			at[k]->v[0]++;
+	}
+	bench_per("memory-batched-access", bench_cpu_ns() - from, count);
+	x_free(v);
 }
 
 /* A ring through all places in random order: each access needs the one before. */
@@ -152,6 +205,7 @@ main(int argc, char **argv)
 		update(scattered(i, n), HOUR_NS + (int64_t)i);
 	bench_per("engine-insert", bench_cpu_ns() - from, n);
 	reschedule(n);
+	reschedule_batches(n);
 	from = bench_cpu_ns();
 	for (uint64_t i = 0; i < n / 2; i++)
 		cancel(scattered(i, n));
@@ -160,5 +214,6 @@ main(int argc, char **argv)
 	effects_done(&fx);
 	engine_free(e);
 	memory_limit(n);
+	memory_limit_batched(n);
 	return 0;
 }

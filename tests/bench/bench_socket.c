@@ -3,6 +3,7 @@
  * others take for it. Server on core 0, generator on core 1.
  *
  *   bench_socket [--wqd PROGRAM] [--jobs N] [--rounds N] [--ms N] [--no-peers] [--tcp PORT]
+ *                [--only WORD OF A SHAPE]
  */
 #include <getopt.h>
 #include <signal.h>
@@ -39,6 +40,7 @@ struct bench {
 	unsigned rounds;
 	int64_t for_ns;
 	bool peers;
+	const char *only;
 	int tcp;
 	struct server server[N_SERVERS];
 	bool there[N_SERVERS];
@@ -157,6 +159,7 @@ options(struct bench *b, int argc, char **argv)
 		{ "rounds", required_argument, NULL, 'r' },
 		{ "ms", required_argument, NULL, 'm' },
 		{ "no-peers", no_argument, NULL, 'n' },
+		{ "only", required_argument, NULL, 'o' },
 		{ "tcp", required_argument, NULL, 't' },
 		{ 0 },
 	};
@@ -173,6 +176,8 @@ options(struct bench *b, int argc, char **argv)
 			b->for_ns = (int64_t)strtoll(optarg, NULL, 10) * 1000000;
 		else if (c == 'n')
 			b->peers = false;
+		else if (c == 'o')
+			b->only = optarg;
 		else if (c == 't')
 			b->tcp = (int)strtol(optarg, NULL, 10);
 		else
@@ -222,7 +227,8 @@ main(int argc, char **argv)
 		b.there[BEANSTALKD] = beanstalkd_start(&b.server[BEANSTALKD], dir, b.jobs);
 	}
 	for (size_t i = 0; i < N_SHAPES; i++)
-		run_shape(&b, &shapes[i]);
+		if (!b.only || strstr(shapes[i].name, b.only))
+			run_shape(&b, &shapes[i]);
 	for (int i = 0; i < N_SERVERS; i++)
 		bench_stop(b.server[i].pid);
 	clean_up();

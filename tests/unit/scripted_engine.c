@@ -128,6 +128,14 @@ answer(struct engine *e, const struct engine_event *ev, struct str key, bool syn
 }
 
 void
+engine_ahead(const struct engine *e, const struct job_name *const *names, size_t n)
+{
+	(void)e;
+	(void)names;
+	wq_assert(n > 0 && n <= ENGINE_AHEAD_MAX);
+}
+
+void
 engine_step(struct engine *e, struct moment now, const struct engine_event *ev, struct effects *fx)
 {
 	bool sync;
