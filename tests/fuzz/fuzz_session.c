@@ -1,11 +1,12 @@
 /*
  * The daemon without its edges: sessions, service and engine on a virtual clock,
- * with the input in the place of clients, time, runs and the store. Requests
- * are made from it, or its bytes are sent as they are.
+ * with the input in the place of clients, time, runs, the store and accidents.
+ * Requests are made from it, or its bytes are sent as they are.
  *
  * Whatever happens in whatever order: invariants of the engine hold, all that
  * goes to a client is frames with replies, no request is answered twice, time
- * that stands still settles, and in the end nothing is left in memory.
+ * that stands still settles, what was stored up to any moment can be taken up by
+ * another daemon, and in the end nothing is left in memory.
  */
 #include <errno.h>
 #include <protobuf-c/protobuf-c.h>
@@ -17,6 +18,7 @@
 #include "base/log.h"
 #include "base/peer.h"
 #include "fuzz/fuzz.h"
+#include "model/rig.h"
 #include "service/session.h"
 #include "wire/frame.h"
 #include "wire/wire.h"
@@ -48,7 +50,7 @@ static struct world {
 	struct going runs[RUNS];
 	uint64_t last_id;
 	uint8_t owner[IDS_MAX]; /* of request ids: client + 1; 0: answered */
-	uint64_t taken;         /* mark of what the store was given */
+	struct saved saved;     /* the store */
 } w;
 
 /* ---- the daemon's edges ---- */
@@ -112,83 +114,12 @@ stat(void *ctx, void (*put)(void *arg, const char *name, int64_t value), void *a
 
 /* ---- the store's side ---- */
 
-static void
-queue_put(void *ctx, struct str name, const struct queue_settings *s, bool paused)
+/* Of the model tests' store, which finds what does not fit together. */
+_Noreturn void
+rig_fail(const char *file, int line, const char *what)
 {
-	const char *why;
-
-	(void)ctx;
-	(void)paused;
-	wq_assert(queue_name_valid(name) && queue_settings_check(s, &why) == 0);
+	wq_assert_fail("saved", file, line, what);
 }
-
-static void
-queue_remove(void *ctx, struct str name)
-{
-	(void)ctx;
-	wq_assert(queue_name_valid(name));
-}
-
-static void
-job_put(void *ctx, const struct job_saved *j)
-{
-	(void)ctx;
-	wq_assert(queue_name_valid(j->queue) && key_valid(j->key));
-	wq_assert(j->level != LEVEL_MEMORY || j->running || j->pending != JOB_RUNNING);
-	for (size_t i = 0; i < j->n_parts; i++)
-		fuzz_read(j->parts[i]);
-	for (size_t i = 0; i < j->n_run_parts; i++)
-		fuzz_read(j->run_parts[i]);
-}
-
-static void
-job_remove(void *ctx, struct str queue, struct str key)
-{
-	(void)ctx;
-	wq_assert(queue_name_valid(queue) && key_valid(key));
-}
-
-static void
-run_add(void *ctx, uint64_t run_seq, const struct run_record *r)
-{
-	(void)ctx;
-	wq_assert(run_seq > 0);
-	fuzz_read(r->key);
-	fuzz_read(r->output);
-}
-
-static void
-run_remove(void *ctx, uint64_t run_seq)
-{
-	(void)ctx;
-	wq_assert(run_seq > 0);
-}
-
-static void
-answer_put(void *ctx, const struct answer_saved *a)
-{
-	(void)ctx;
-	wq_assert(a->id.n >= 1 && a->id.n <= IDEM_MAX);
-	fuzz_read(a->reply.key);
-}
-
-static void
-answer_remove(void *ctx, struct str id)
-{
-	(void)ctx;
-	fuzz_read(id);
-}
-
-static const struct persist_sink sink = {
-	.queue_put = queue_put,
-	.queue_remove = queue_remove,
-	.job_put = job_put,
-	.job_remove = job_remove,
-	.run_add = run_add,
-	.run_remove = run_remove,
-	.answer_put = answer_put,
-	.answer_remove = answer_remove,
-};
 
 static void
 commit(struct fuzz_in *in)
@@ -196,12 +127,11 @@ commit(struct fuzz_in *in)
 	size_t limit = 1 + fuzz_below(in, 32);
 	unsigned outcome = fuzz_below(in, 8);
 
-	w.taken = engine_take_dirty(w.e, w.now, limit, &sink);
-	wq_assert(w.taken <= engine_dirty_mark(w.e));
+	saved_take(&w.saved, w.e, w.now, limit);
 	if (outcome == 0)
-		service_commit_failed(w.svc, w.taken, -ENOSPC);
+		service_commit_failed(w.svc, w.saved.mark, -ENOSPC);
 	else
-		service_committed(w.svc, w.taken);
+		service_committed(w.svc, w.saved.mark);
 	service_set_degraded(w.svc, outcome == 0);
 }
 
@@ -681,33 +611,7 @@ send_raw(struct fuzz_in *in, struct client *c)
 }
 
 static void
-one_step(struct fuzz_in *in)
-{
-	unsigned what = fuzz_below(in, 16);
-	struct client *c = &w.clients[fuzz_below(in, CLIENTS)];
-
-	if (what < 8)
-		send_request(in, c);
-	else if (what == 8)
-		send_raw(in, c);
-	else if (what == 9)
-		pass_time(in);
-	else if (what < 12)
-		move_run(in);
-	else if (what == 12)
-		commit(in);
-	else if (what == 13)
-		hang_up(c);
-	else if (what == 14 && c->s)
-		read_replies(c);
-	else
-		settle();
-	for (size_t i = 0; i < CLIENTS; i++)
-		take_input(&w.clients[i]);
-}
-
-static void
-world_up(void)
+daemon_up(uint64_t seed)
 {
 	struct engine_config ec = ENGINE_CONFIG_DEFAULT;
 	struct service_config sc = {
@@ -726,9 +630,7 @@ world_up(void)
 		.stat = stat,
 	};
 
-	memset(&w, 0, sizeof w);
-	w.now = (struct moment){ 1000 * NS_PER_S, 1767225600 * NS_PER_S };
-	ec.seed[0] = 1;
+	ec.seed[0] = seed;
 	ec.max_jobs = 12;
 	ec.max_queues = 4;
 	ec.max_waiters = 6;
@@ -739,15 +641,65 @@ world_up(void)
 	wq_assert(engine_new(&ec, &w.e) == 0);
 	sc.engine = w.e;
 	wq_assert(service_new(&sc, &w.svc) == 0);
+	memset(w.runs, 0, sizeof w.runs);
+	w.saved.mark = 0;
 }
 
 static void
-world_down(void)
+daemon_down(void)
 {
 	for (size_t i = 0; i < CLIENTS; i++)
 		hang_up(&w.clients[i]);
 	service_free(w.svc);
 	engine_free(w.e);
+}
+
+/* By a clean stop, a kill, or a reboot of the machine. */
+static void
+restart(struct fuzz_in *in)
+{
+	unsigned how = fuzz_below(in, 4);
+	int64_t down = (int64_t)1 << fuzz_below(in, 45);
+
+	if (how == 0)
+		saved_take(&w.saved, w.e, w.now, SIZE_MAX);
+	daemon_down();
+	w.now.boot_ns += down;
+	w.now.wall_ns += down;
+	if (how == 3) {
+		w.now.boot_ns = 5 * NS_PER_S;
+		w.saved.boot++;
+	}
+	daemon_up(down);
+	saved_restore(&w.saved, w.e, w.now);
+	engine_verify(w.e);
+	settle();
+}
+
+static void
+one_step(struct fuzz_in *in)
+{
+	unsigned what = fuzz_below(in, 32);
+	struct client *c = &w.clients[fuzz_below(in, CLIENTS)];
+
+	if (what < 16)
+		send_request(in, c);
+	else if (what == 16)
+		send_raw(in, c);
+	else if (what < 20)
+		pass_time(in);
+	else if (what < 25)
+		move_run(in);
+	else if (what < 28)
+		commit(in);
+	else if (what == 28)
+		hang_up(c);
+	else if (what == 29)
+		restart(in);
+	else if (c->s)
+		read_replies(c);
+	for (size_t i = 0; i < CLIENTS; i++)
+		take_input(&w.clients[i]);
 }
 
 int
@@ -757,7 +709,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int64_t live = alloc_live();
 
 	log_setup(LOG_ERROR_, false);
-	world_up();
+	memset(&w, 0, sizeof w);
+	w.now = (struct moment){ 1000 * NS_PER_S, 1767225600 * NS_PER_S };
+	daemon_up(1);
 	for (int i = 0; in.n > 0 && i < STEPS_MAX; i++) {
 		one_step(&in);
 		if (i % 8 == 0)
@@ -765,7 +719,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	settle();
 	engine_verify(w.e);
-	world_down();
+	daemon_down();
+	saved_done(&w.saved);
 	wq_assert(alloc_live() == live);
 	return 0;
 }

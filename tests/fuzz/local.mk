@@ -32,7 +32,7 @@ UNIT_TESTS += %reldir%/replay_reply
 %canon_reldir%_replay_reply_LDADD = $(WQD_LIBS)
 
 UNIT_TESTS += %reldir%/replay_session
-%canon_reldir%_replay_session_SOURCES = %reldir%/fuzz_session.c %reldir%/replay.c
+%canon_reldir%_replay_session_SOURCES = %reldir%/fuzz_session.c %reldir%/replay.c tests/model/saved.c
 %canon_reldir%_replay_session_CPPFLAGS = $(FUZZ_CPPFLAGS) -DFUZZ_SEEDS='"$(abs_srcdir)/%reldir%/seeds/session"'
 %canon_reldir%_replay_session_LDADD = $(WQD_LIBS)
 
@@ -78,7 +78,7 @@ LIBFUZZER = $(AM_LDFLAGS) -fsanitize=fuzzer
 %canon_reldir%_fuzz_reply_LDFLAGS = $(LIBFUZZER)
 %canon_reldir%_fuzz_reply_LDADD = $(WQD_LIBS)
 
-%canon_reldir%_fuzz_session_SOURCES = %reldir%/fuzz_session.c
+%canon_reldir%_fuzz_session_SOURCES = %reldir%/fuzz_session.c tests/model/saved.c
 %canon_reldir%_fuzz_session_CPPFLAGS = $(FUZZ_CPPFLAGS)
 %canon_reldir%_fuzz_session_LDFLAGS = $(LIBFUZZER)
 %canon_reldir%_fuzz_session_LDADD = $(WQD_LIBS)
