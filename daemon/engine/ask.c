@@ -34,6 +34,13 @@ ask_repeated(struct ask *a, struct str idem)
 	return true;
 }
 
+/* The name of a queue that there is: valid without a look. Most requests name the same. */
+static bool
+queue_name_known(const struct engine *e, struct str name)
+{
+	return name.n == 0 || (e->recent && str_eq(e->recent->name, name));
+}
+
 bool
 ask_open(struct ask *a, struct engine *e, const struct engine_event *ev,
 	const struct job_name *name, enum durability level, struct str idem)
@@ -47,7 +54,7 @@ ask_open(struct ask *a, struct engine *e, const struct engine_event *ev,
 		.r.queue = name->queue,
 		.r.key = name->key,
 	};
-	if (name->queue.n > 0 && !queue_name_valid(name->queue)) {
+	if (!queue_name_known(e, name->queue) && !queue_name_valid(name->queue)) {
 		ask_fail(a, ST_INVALID, "bad queue name");
 		return false;
 	}
@@ -60,6 +67,7 @@ ask_open(struct ask *a, struct engine *e, const struct engine_event *ev,
 		ask_fail(a, ST_NOT_FOUND, "no such queue");
 		return false;
 	}
+	e->recent = a->q;
 	a->level = level == LEVEL_DEFAULT ? a->q->s.durability : level;
 	if (ask_repeated(a, idem))
 		return false;

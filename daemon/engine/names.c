@@ -33,10 +33,34 @@ refused_at(const uint8_t *b, size_t left)
 	return false;
 }
 
+#define EACH(byte) (UINT64_MAX / 255 * (byte))
+
+/* U+0020-007E throughout, eight at a time: what names are made of, nearly always. */
+static bool
+all_printable_ascii(struct str s)
+{
+	uint64_t v, bad = 0;
+	size_t i = 0;
+
+	for (; s.n - i >= sizeof v; i += sizeof v) {
+		memcpy(&v, s.p + i, sizeof v);
+		/* Over 0x7e; below 0x20. The top bits of `v` are in `bad` themselves, so that a
+		 * carry or a borrow into the next byte changes nothing. */
+		bad |= (v + EACH(1)) | v | (v - EACH(0x20));
+	}
+	for (; i < s.n; i++)
+		bad |= (uint8_t)s.p[i] < 0x20 || (uint8_t)s.p[i] > 0x7e ? 0x80 : 0;
+	return (bad & EACH(0x80)) == 0;
+}
+
 static bool
 name_valid(struct str s, size_t max)
 {
-	if (s.n == 0 || s.n > max || s.p[0] == ' ' || s.p[s.n - 1] == ' ' || !text_utf8_valid(s))
+	if (s.n == 0 || s.n > max || s.p[0] == ' ' || s.p[s.n - 1] == ' ')
+		return false;
+	if (all_printable_ascii(s))
+		return true;
+	if (!text_utf8_valid(s))
 		return false;
 	for (size_t i = 0; i < s.n; i++)
 		if (refused_at((const uint8_t *)s.p + i, s.n - i))

@@ -39,6 +39,8 @@ queue_find(const struct engine *e, struct str name)
 
 	if (name.n == 0)
 		return e->fallback;
+	if (e->recent && str_eq(e->recent->name, name))
+		return e->recent;
 	node = map_find(&e->queue_names, queue_hash(e, name), &name);
 	return node ? container_of(node, struct queue, node) : NULL;
 }
@@ -107,6 +109,8 @@ queue_remove(struct engine *e, struct queue *q)
 {
 	wq_assert(q->n_jobs == 0 && list_empty(&q->records));
 	map_del(&e->queue_names, &q->node);
+	if (e->recent == q)
+		e->recent = NULL;
 	list_del(&q->of_engine);
 	list_del(&q->turn);
 	list_del(&q->sweep.link);

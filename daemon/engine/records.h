@@ -323,9 +323,10 @@ struct engine {
 	bool stopping;
 	struct slab slab;
 	struct map jobs, queue_names, waiters, runs, tokens, results, answers;
-	struct list queues;                                     /* in order of creation */
-	struct queue *fallback;                                 /* "default" */
-	struct timers boot, wall;                               /* deadlines of jobs */
+	struct list queues;       /* in order of creation */
+	struct queue *fallback;   /* "default" */
+	struct queue *recent;     /* of the last request that named one, or NULL */
+	struct timers boot, wall; /* deadlines of jobs */
 	struct timers timeouts, backoffs, retires, answer_ends; /* boot time */
 	uint64_t seq, run_id, run_seq, made;
 	struct list turn[N_PRIORITIES]; /* queues that may start something, in turn */

@@ -320,6 +320,24 @@ START_TEST(names_end_at_their_length)
 }
 END_TEST
 
+/* Wherever a single byte stands among others, and however many there are. */
+START_TEST(each_byte_counts_at_each_place)
+{
+	char name[20];
+
+	for (size_t n = 3; n <= sizeof name; n++)
+		for (size_t at = 1; at < n - 1; at++)
+			for (int byte = 0; byte < 256; byte++) {
+				struct str s = { name, n };
+
+				memset(name, 'x', n);
+				name[at] = (char)byte;
+				ck_assert(key_valid(s) == (byte >= 0x20 && byte < 0x7f));
+				ck_assert(queue_name_valid(s) == (key_valid(s) && byte != '/'));
+			}
+}
+END_TEST
+
 #define COUNT(table) (int)(sizeof(table) / sizeof(table)[0])
 
 int
@@ -340,5 +358,6 @@ main(void)
 	tc = unit_case(s, "names");
 	tcase_add_loop_test(tc, names_are_accepted_as_documented, 0, COUNT(names));
 	tcase_add_test(tc, names_end_at_their_length);
+	tcase_add_test(tc, each_byte_counts_at_each_place);
 	return unit_run(s);
 }
