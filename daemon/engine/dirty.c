@@ -58,16 +58,48 @@ bury(struct engine *e, struct dirty *d)
 	list_append(&e->grave, &d->link);
 }
 
+/* Ahead of all, under the mark of the first: nothing that waits for a mark waits for this. */
+static void
+dirty_mark_first(struct engine *e, struct dirty *d)
+{
+	struct dirty *first = list_first(&e->dirty, struct dirty, link);
+
+	if (!first || list_linked(&d->link)) {
+		dirty_mark(e, d);
+		return;
+	}
+	d->mark = first->mark;
+	e->n_dirty++;
+	list_prepend(&e->dirty, &d->link);
+}
+
+/* A queue goes after its jobs; runs go before theirs, and an answer before another to its id,
+ * which may have come to stand further ahead, beside its job. */
+static void
+dirty_mark_gone(struct engine *e, struct dirty *d)
+{
+	switch ((enum dirty_kind)d->kind) {
+	case DIRTY_QUEUE:
+		dirty_unmark(e, d);
+		dirty_mark(e, d);
+		break;
+	case DIRTY_RECORD:
+	case DIRTY_ANSWER:
+		dirty_mark_first(e, d);
+		break;
+	case DIRTY_JOB:
+		dirty_mark(e, d);
+		break;
+	}
+	d->gone = true;
+}
+
 void
 dirty_gone(struct engine *e, struct dirty *d)
 {
 	wq_assert(!d->gone);
 	if (d->stored) {
-		/* A queue goes after its jobs. */
-		if (d->kind == DIRTY_QUEUE)
-			dirty_unmark(e, d);
-		dirty_mark(e, d);
-		d->gone = true;
+		dirty_mark_gone(e, d);
 		return;
 	}
 	dirty_unmark(e, d);

@@ -192,6 +192,55 @@ START_TEST(G14_dirty_things_can_be_taken_in_parts)
 }
 END_TEST
 
+/* Cut off after any number of changes: no run without its job, no queue before its jobs. */
+START_TEST(G14_any_part_of_the_changes_can_be_restored)
+{
+	struct rig r;
+
+	start(&r, "handler=h max_active=1");
+	rig_queue_create(&r, "gone", "");
+	rig_update(&r, "gone/k", 0);
+	rig_update(&r, "k", 0);
+	rig_finish(&r, "k");
+	rig_update(&r, "l", 0);
+	saved_take(&r.saved, r.e, r.now, SIZE_MAX);
+	rig_update(&r, "k", 0);
+	rig_job(&r, EV_DELETE, "k");
+	rig_finish(&r, "l");
+	rig_job(&r, EV_DELETE, "l");
+	rig_queue_delete(&r, "gone", TIMERS_CANCEL);
+	rig_update(&r, "k", SEC);
+	saved_take(&r.saved, r.e, r.now, (size_t)_i);
+	rig_forget(&r);
+	rig_crash(&r, 0, true);
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(G14_an_id_is_known_after_its_second_use_too)
+{
+	struct op_update op = rig_op("k", 5000 * SEC), other = rig_op("other", SEC);
+	struct rig r;
+
+	start(&r, "handler=h");
+	op.idem = other.idem = STR("id");
+	rig_update_op(&r, &op);
+	saved_take(&r.saved, r.e, r.now, SIZE_MAX);
+	op.idem = STR_NONE;
+	op.when_ns++;
+	rig_update_op(&r, &op); /* changed, and not stored when the id's time is over */
+	rig_pass(&r, 601 * SEC);
+	op.idem = STR("id");
+	op.when_ns++;
+	rig_expect(&r, rig_update_op(&r, &op), ST_UPDATED_TIMER);
+	rig_restart(&r, SEC, SAME_BOOT);
+	rig_expect(&r, rig_update_op(&r, &op), ST_UPDATED_TIMER);
+	ck_assert_uint_eq(rig_get(&r, "k").coalesced, 2);
+	rig_expect(&r, rig_update_op(&r, &other), ST_INVALID);
+	rig_done(&r);
+}
+END_TEST
+
 START_TEST(G14_a_memory_job_is_never_stored_a_stored_one_always)
 {
 	struct op_update op = rig_op("memory", 10 * SEC), both = rig_op("both", 10 * SEC);
@@ -530,6 +579,8 @@ main(void)
 	tcase_add_loop_test(tc, G14_what_was_taken_away_does_not_come_back, 0, 2);
 	tcase_add_loop_test(tc, G14_a_job_updated_many_times_is_written_once, 0, 2);
 	tcase_add_loop_test(tc, G14_dirty_things_can_be_taken_in_parts, 0, 2);
+	tcase_add_loop_test(tc, G14_any_part_of_the_changes_can_be_restored, 0, 15);
+	tcase_add_loop_test(tc, G14_an_id_is_known_after_its_second_use_too, 0, 2);
 	tcase_add_loop_test(tc, G14_a_memory_job_is_never_stored_a_stored_one_always, 0, 2);
 	tcase_add_test(tc, G14_a_handover_and_a_sync_request_are_urgent);
 	tc = unit_case(s, "misfire");
