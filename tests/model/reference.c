@@ -151,6 +151,63 @@ generation_over(struct ref *r, int queue, int key, uint64_t generation, enum sta
 	}
 }
 
+/* ---- levels and idempotency ids ---- */
+
+static enum durability
+level_of(const struct ref *r, int queue, enum durability level)
+{
+	return level == LEVEL_DEFAULT ? r->queue[queue].s.durability : level;
+}
+
+/* A request of that level has changed the job, or relies on what it is. */
+static void
+touch(struct ref *r, int queue, int key, enum durability level)
+{
+	if (level_of(r, queue, level) != LEVEL_MEMORY)
+		job_at(r, queue, key)->stored = true;
+}
+
+/* True: the id is known, and the request is answered. */
+static bool
+repeated(struct ref *r, uint64_t ticket, int queue, int key, enum durability level, struct str id)
+{
+	const struct ref_answer *a = id.n ? &r->answer[id.p[0] - 'a'] : NULL;
+	struct ref_reply *to;
+
+	if (!a || !a->known)
+		return false;
+	to = reply(r, ticket, ST_INVALID);
+	if (a->queue != queue || a->key != key)
+		return true;
+	*to = a->reply;
+	to->ticket = ticket;
+	to->durable = level_of(r, queue, level) == LEVEL_SYNC;
+	return true;
+}
+
+/* The reply to a request that was answered at once. */
+static void
+finish(struct ref *r, int queue, int key, enum durability level, struct str id,
+	struct ref_reply *made)
+{
+	struct ref_answer *a = id.n ? &r->answer[id.p[0] - 'a'] : NULL;
+	bool memory = level_of(r, queue, level) == LEVEL_MEMORY;
+
+	if (status_is_error(made->status))
+		return;
+	made->durable = level_of(r, queue, level) == LEVEL_SYNC;
+	if (!a)
+		return;
+	*a = (struct ref_answer){
+		.known = true,
+		.stored = !memory || job_at(r, queue, key)->stored,
+		.queue = queue,
+		.key = key,
+		.until = r->now.boot_ns + REF_KEEP_NS,
+		.reply = *made,
+	};
+}
+
 /* ---- instances ---- */
 
 /* On the timer, or at the tail of those who are ready. `lets_pass`: a drain waits for it. */
@@ -388,6 +445,10 @@ ref_update(struct ref *r, uint64_t ticket, int queue, int key, int own, const st
 	struct target t = target_of(r, queue, j, op);
 	struct ref_reply *to;
 
+	if (repeated(r, ticket, queue, key, op->level, op->idem))
+		return;
+	if (status == ST_OK)
+		touch(r, queue, key, op->level);
 	if (status == ST_OK)
 		status = pending(j) ? change(r, queue, key, own, op, t)
 				    : create(r, queue, key, own, op, t);
@@ -395,6 +456,7 @@ ref_update(struct ref *r, uint64_t ticket, int queue, int key, int own, const st
 	to->of_update = !status_is_error(status);
 	to->before = was.run.going ? JOB_RUNNING : was.p.at;
 	to->pending_before = pending(&was);
+	finish(r, queue, key, op->level, op->idem, to);
 }
 
 /* ---- cancel, delete, disable, enable, kick ---- */
@@ -415,15 +477,21 @@ ref_cancel(struct ref *r, uint64_t ticket, int queue, int key, const struct op_c
 	enum status status = cancelled(j);
 	struct ref_waiter *w;
 
+	if (repeated(r, ticket, queue, key, op->level, op->idem))
+		return;
+	if (j->dead || pending(j))
+		touch(r, queue, key, op->level);
 	if (!j->run.going || op->mode == CANCEL_PLAIN)
 		undead(r, queue, key);
 	drop_pending(r, queue, key);
 	if (!j->run.going || op->mode == CANCEL_PLAIN) {
-		job_reply(r, ticket, queue, key, status);
+		finish(r, queue, key, op->level, op->idem,
+			job_reply(r, ticket, queue, key, status));
 		return;
 	}
 	w = wait_for(r, ticket, W_CANCEL, queue, key, op->timeout_ns);
 	w->status = status;
+	w->durable = level_of(r, queue, op->level) == LEVEL_SYNC;
 	w->kill = op->mode == CANCEL_KILL;
 	j->run.killed |= w->kill;
 }
@@ -480,23 +548,45 @@ kick(struct ref *r, int queue, int key)
 	return ST_CREATED;
 }
 
+static enum status
+disable(struct ref *r, int queue, int key)
+{
+	enum status status = cancelled(job_at(r, queue, key));
+
+	undead(r, queue, key);
+	drop_pending(r, queue, key);
+	job_at(r, queue, key)->depth++;
+	return status;
+}
+
+static enum status
+enable(struct ref_job *j)
+{
+	if (j->depth == 0)
+		return ST_INVALID;
+	j->depth--;
+	return ST_OK;
+}
+
 void
-ref_job(struct ref *r, uint64_t ticket, int queue, int key, enum engine_event_kind kind)
+ref_job(struct ref *r, uint64_t ticket, int queue, int key, enum engine_event_kind kind,
+	const struct op_job *op)
 {
 	struct ref_job *j = job_at(r, queue, key);
-	enum status status = cancelled(j);
+	enum status status;
 
-	if (kind == EV_DISABLE) {
-		undead(r, queue, key);
-		drop_pending(r, queue, key);
-		j->depth++;
-	} else if (kind == EV_ENABLE) {
-		status = j->depth ? ST_OK : ST_INVALID;
-		j->depth -= j->depth > 0;
-	} else {
+	if (repeated(r, ticket, queue, key, op->level, op->idem))
+		return;
+	if (kind == EV_DISABLE)
+		status = disable(r, queue, key);
+	else if (kind == EV_ENABLE)
+		status = enable(j);
+	else
 		status = kind == EV_KICK ? kick(r, queue, key) : forget(r, queue, key);
-	}
-	job_reply(r, ticket, queue, key, status);
+	if (kind != EV_KICK ? !status_is_error(status)
+			    : status == ST_CREATED || status == ST_UPDATED_TIMER)
+		touch(r, queue, key, op->level);
+	finish(r, queue, key, op->level, op->idem, job_reply(r, ticket, queue, key, status));
 }
 
 /* ---- flush, wait ---- */
@@ -575,7 +665,7 @@ void
 ref_pause(struct ref *r, uint64_t ticket, int queue, bool pause)
 {
 	r->queue[queue].paused = pause;
-	reply(r, ticket, ST_OK);
+	reply(r, ticket, ST_OK)->durable = true;
 }
 
 void
@@ -585,7 +675,7 @@ ref_max_active(struct ref *r, uint64_t ticket, int queue, uint32_t max_active)
 
 	if (!refused)
 		r->queue[queue].s.max_active = max_active;
-	reply(r, ticket, refused ? ST_INVALID : ST_OK);
+	reply(r, ticket, refused ? ST_INVALID : ST_OK)->durable = !refused;
 }
 
 /* The armed one of a queue (-1: of all) that comes first, or NULL. */
@@ -718,6 +808,7 @@ make_record(const struct ref *r, int queue, int key, enum run_outcome outcome, b
 		.coalesced = run->was.coalesced,
 		.outcome = outcome,
 		.final = final,
+		.stored = r->queue[queue].job[key].stored,
 		.ended = r->now.boot_ns,
 	};
 }
@@ -767,6 +858,7 @@ cancels_over(struct ref *r, int queue, int key, const struct ref_record *run)
 		else if (w.kill && run->outcome == RUN_CANCELLED)
 			w.status = ST_CANCELLED_RUNNING;
 		reply_run(r, w.ticket, w.status, run);
+		r->reply[r->n_replies - 1].durable = w.durable;
 		waiter_drop(r, i);
 	}
 }
@@ -922,7 +1014,7 @@ end_drains(struct ref *r)
 			i++;
 			continue;
 		}
-		reply(r, w.ticket, ST_OK);
+		reply(r, w.ticket, ST_OK)->durable = w.pause_after;
 		r->queue[w.queue].paused |= w.pause_after;
 		waiter_drop(r, i);
 		undrain(r, w.queue);
@@ -994,6 +1086,8 @@ ref_settle(struct ref *r)
 		r->queue[queue].backs_off &= r->now.boot_ns < r->queue[queue].no_start_before;
 	ref_follow(r);
 	retire_old(r);
+	for (int i = 0; i < REF_IDS; i++)
+		r->answer[i].known &= r->now.boot_ns < r->answer[i].until;
 	forget_unknown(r);
 }
 
@@ -1071,6 +1165,21 @@ first_running(struct ref *r, int *queue, int *key)
 	return first;
 }
 
+/* What was asked for at level memory alone. */
+static void
+lose_unstored(struct ref *r)
+{
+	for (size_t i = r->n_records; i-- > 0;)
+		if (!r->record[i].stored)
+			record_drop(r, i);
+	for (int q = 0; q < REF_QUEUES; q++)
+		for (int k = 0; k < REF_KEYS; k++)
+			if (!job_at(r, q, k)->stored)
+				*job_at(r, q, k) = (struct ref_job){ 0 };
+	for (int i = 0; i < REF_IDS; i++)
+		r->answer[i].known &= r->answer[i].stored;
+}
+
 void
 ref_restarted(struct ref *r, struct moment now)
 {
@@ -1079,8 +1188,11 @@ ref_restarted(struct ref *r, struct moment now)
 
 	r->now = now;
 	r->n_waiters = 0;
+	lose_unstored(r);
 	for (size_t i = 0; i < r->n_records; i++)
 		r->record[i].ended += by;
+	for (int i = 0; i < REF_IDS; i++)
+		r->answer[i].until += by;
 	for (int q = 0; q < REF_QUEUES; q++) {
 		r->queue[q].backs_off = false;
 		for (int k = 0; k < REF_KEYS; k++) {

@@ -18,6 +18,8 @@
 #define REF_OUT      300
 #define REF_PAYLOAD  64
 #define REF_SNAPSHOT (2 * REF_KEYS)
+#define REF_IDS      5
+#define REF_KEEP_NS  (400 * NS_PER_MS) /* for so long an answer is kept for its id */
 
 struct ref_instance {
 	enum job_state at; /* JOB_IDLE: nothing pending; JOB_ARMED, JOB_READY */
@@ -43,6 +45,7 @@ struct ref_record {
 	uint32_t attempt, coalesced;
 	enum run_outcome outcome;
 	bool final;
+	bool stored;   /* the job was one that is stored when it was made */
 	bool unlisted; /* past its time, kept as the newest of a dead job */
 	int64_t ended;
 };
@@ -52,6 +55,7 @@ struct ref_job {
 	struct ref_run run;
 	uint64_t generation; /* of the last run started */
 	uint32_t depth, interrupts;
+	bool stored; /* has been asked for at another level than memory */
 	bool dead;
 	char kept[REF_PAYLOAD]; /* payload of the dead one */
 };
@@ -72,7 +76,7 @@ struct ref_waiter {
 	int queue, key;
 	int64_t until;
 	enum status status; /* W_CANCEL: the answer to be */
-	bool kill;
+	bool kill, durable;
 	uint64_t serial[REF_SNAPSHOT]; /* W_FLUSH: 0 in the place of what is over */
 	uint64_t generation;           /* W_WAIT */
 	bool pause_after;              /* W_DRAIN */
@@ -81,6 +85,7 @@ struct ref_waiter {
 struct ref_reply {
 	uint64_t ticket;
 	enum status status;
+	bool durable;
 	bool of_job, of_update; /* which of the fields count */
 	enum job_state before;
 	bool pending_before, has_deadline;
@@ -89,6 +94,14 @@ struct ref_reply {
 	uint32_t coalesced, depth;
 	bool has_run;
 	struct ref_record run;
+};
+
+/* What was answered to a request with an idempotency id. */
+struct ref_answer {
+	bool known, stored;
+	int queue, key;
+	int64_t until;
+	struct ref_reply reply;
 };
 
 struct ref_start {
@@ -104,6 +117,7 @@ struct ref {
 	struct ref_queue queue[REF_QUEUES];
 	struct ref_waiter waiter[REF_WAITERS];
 	size_t n_waiters;
+	struct ref_answer answer[REF_IDS];     /* to the ids "a", "b", ... */
 	struct ref_record record[REF_RECORDS]; /* oldest first */
 	size_t n_records;
 	struct ref_reply reply[REF_OUT];
@@ -124,7 +138,8 @@ ref_flush_queue(struct ref *r, uint64_t ticket, int queue, int64_t timeout_ns);
 void
 ref_wait(struct ref *r, uint64_t ticket, int queue, int key, const struct op_wait *op);
 void
-ref_job(struct ref *r, uint64_t ticket, int queue, int key, enum engine_event_kind kind);
+ref_job(struct ref *r, uint64_t ticket, int queue, int key, enum engine_event_kind kind,
+	const struct op_job *op);
 void
 ref_pause(struct ref *r, uint64_t ticket, int queue, bool pause);
 void

@@ -136,6 +136,7 @@ keep_start(struct rig *r, const struct run_start *s)
 static void
 step(struct rig *r, const struct engine_event *ev)
 {
+	r->n_steps++;
 	effects_clear(&r->fx);
 	engine_step(r->e, r->now, ev, &r->fx);
 	for (size_t i = 0; i < r->fx.n; i++) {
@@ -202,10 +203,8 @@ rig_step_wall(struct rig *r, int64_t by_ns)
 }
 
 void
-rig_restart(struct rig *r, int64_t down_ns, bool same_boot)
+rig_crash(struct rig *r, int64_t down_ns, bool same_boot)
 {
-	saved_take(&r->saved, r->e, r->now, SIZE_MAX);
-	rig_check(engine_dirty(r->e) == 0);
 	engine_free(r->e);
 	for (size_t i = 0; i < r->n_runs; i++) {
 		r->runs[i].going = false;
@@ -223,6 +222,14 @@ rig_restart(struct rig *r, int64_t down_ns, bool same_boot)
 	engine_verify(r->e);
 	if (!r->quiet_settle)
 		rig_settle(r);
+}
+
+void
+rig_restart(struct rig *r, int64_t down_ns, bool same_boot)
+{
+	saved_take(&r->saved, r->e, r->now, SIZE_MAX);
+	rig_check(engine_dirty(r->e) == 0);
+	rig_crash(r, down_ns, same_boot);
 }
 
 /* ---- requests ---- */

@@ -59,7 +59,7 @@ struct rig {
 	struct engine *e;
 	struct moment now;
 	struct effects fx;
-	uint64_t last_ticket;
+	uint64_t last_ticket, n_steps;
 	struct answer *answers; /* all since rig_forget */
 	size_t n_answers, cap_answers;
 	struct rig_run *runs; /* all since rig_forget, in order of start */
@@ -97,6 +97,9 @@ rig_step_wall(struct rig *r, int64_t by_ns);
  * `down_ns` pass meanwhile; `same_boot` false: boot time starts again from a small number. */
 void
 rig_restart(struct rig *r, int64_t down_ns, bool same_boot);
+/* The same with what has been taken so far. */
+void
+rig_crash(struct rig *r, int64_t down_ns, bool same_boot);
 
 /* ---- requests: all return the ticket ---- */
 
