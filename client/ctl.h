@@ -260,6 +260,11 @@ int
 ctl_do_pause(struct ctl *c);
 int
 ctl_do_drain(struct ctl *c);
+/* complete, complete-all, reinit, show. */
+int
+ctl_do_completion(struct ctl *c);
+int
+ctl_do_completion_wait(struct ctl *c);
 int
 ctl_do_stat(struct ctl *c);
 int

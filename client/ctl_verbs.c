@@ -132,6 +132,11 @@ static const struct ctl_option history_options[] = {
 		"without TARGET: runs of all jobs of the queue; with it, the queue of that key"),
 	NUMBER(OPT_LIMIT, "limit", 1, INT64_MAX, "at most so many"),
 };
+static const struct ctl_option completion_options[] = {
+	WORD(OPT_DURABILITY, "durability", "LEVEL", durability_words,
+		"from now on it survives a restart, and the answer waits for the disk (sync) or not "
+		"(async); default: as it is, memory for a new one"),
+};
 static const struct ctl_option queue_delete_options[] = { TIMERS };
 static const struct ctl_option drain_options[] = {
 	TIMERS,
@@ -230,6 +235,24 @@ const struct ctl_verb ctl_verbs[] = {
 		.doc = "What running jobs of the queue re-queue themselves is accepted. A drain that is "
 		       "interrupted or times out is undone.",
 		OPTIONS(drain_options), .waits = true, .run = ctl_do_drain },
+	{ .name = "completion wait", .args = "NAME", .args_min = 1, .args_max = 1,
+		.summary = "wait until it is completed, and take one",
+		.doc = "First come, first served; an open one lets everybody through. With --timeout 0 it "
+		       "only tries. Who times out or is interrupted takes nothing.",
+		.waits = true, .run = ctl_do_completion_wait },
+	{ .name = "completion complete", .args = "NAME", .args_min = 1, .args_max = 1,
+		.summary = "let one waiter through, present or later",
+		OPTIONS(completion_options), .op = WQ_COMPLETION_COMPLETE, .run = ctl_do_completion },
+	{ .name = "completion complete-all", .args = "NAME", .args_min = 1, .args_max = 1,
+		.summary = "open it: let every waiter through, present and later",
+		OPTIONS(completion_options), .op = WQ_COMPLETION_COMPLETE_ALL, .run = ctl_do_completion },
+	{ .name = "completion reinit", .args = "NAME", .args_min = 1, .args_max = 1,
+		.summary = "close it, and forget what nobody has taken",
+		OPTIONS(completion_options), .op = WQ_COMPLETION_REINIT, .run = ctl_do_completion },
+	{ .name = "completion show", .args = "NAME", .args_min = 1, .args_max = 1,
+		.summary = "show its count, or that it is open, and how many wait",
+		.doc = "A name that nobody has completed is closed, with a count of 0.",
+		.op = WQ_COMPLETION_SHOW, .run = ctl_do_completion },
 	{ .name = "stat", .summary = "show the daemon's counters", .run = ctl_do_stat },
 	{ .name = "ping", .summary = "ask whether the daemon answers, and how fast",
 		.run = ctl_do_ping },

@@ -190,6 +190,8 @@ bool
 reply_from_result(struct scratch *s, const Wq__V1__Result *r, const char *key, wq_reply_t *out);
 bool
 run_from_wire(struct scratch *s, const Wq__V1__Run *r, wq_run_info_t *out);
+void
+completion_from_wire(const Wq__V1__CompletionInfo *c, wq_completion_info_t *out);
 /* A reply that is nothing but a library error. */
 wq_reply_t
 reply_of_error(int error, const char *key);
@@ -204,6 +206,12 @@ result_from_reply(const wq_reply_t *reply, wq_result_t *out);
 
 /* ---- requests (request.c, batch.c) ---- */
 
+/* How a request that changes something is treated when the connection breaks. */
+enum resend_rule
+rule_for_change(const wq_t *wq);
+/* The id for it in `buf`: empty when it is not to be resent. */
+ProtobufCBinaryData
+idem_for(wq_t *wq, uint8_t buf[IDEM_LEN]);
 /* Checks a name for its length; 0 or -WQ_INVALID with the message set. NULL is in order. */
 int
 name_check(wq_t *wq, const char *what, const char *name, size_t max);

@@ -7,6 +7,7 @@ noinst_LTLIBRARIES += %reldir%/libwqclient.la
 	%reldir%/batch.c \
 	%reldir%/blocking.c \
 	%reldir%/coalesce.c %reldir%/coalesce.h \
+	%reldir%/completion.c \
 	%reldir%/conn.c \
 	%reldir%/duration.c \
 	%reldir%/handle.c %reldir%/handle.h \
@@ -46,6 +47,7 @@ noinst_LIBRARIES += %reldir%/libctl.a
 	%reldir%/ctl_args.c \
 	%reldir%/ctl_batch.c \
 	%reldir%/ctl_bench.c \
+	%reldir%/ctl_completion.c \
 	%reldir%/ctl_conn.c \
 	%reldir%/ctl_daemon.c \
 	%reldir%/ctl_help.c \

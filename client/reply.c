@@ -116,6 +116,17 @@ reply_from_result(struct scratch *s, const Wq__V1__Result *r, const char *key, w
 	return r->key.len == 0 || out->key;
 }
 
+void
+completion_from_wire(const Wq__V1__CompletionInfo *c, wq_completion_info_t *out)
+{
+	*out = (wq_completion_info_t){
+		.done = c->done,
+		.open = c->open,
+		.waiters = c->waiters,
+		.durability = (wq_durability_t)c->durability,
+	};
+}
+
 wq_reply_t
 reply_of_error(int error, const char *key)
 {
@@ -161,6 +172,7 @@ reply_teach(wq_t *wq, const struct pending *p, struct coalesce_ask *ask, const w
 void
 reply_deliver(wq_t *wq, struct pending *p, int error, const Wq__V1__Reply *r)
 {
+	wq_completion_info_t completion;
 	wq_run_info_t run;
 	wq_reply_t reply;
 
@@ -170,6 +182,10 @@ reply_deliver(wq_t *wq, struct pending *p, int error, const Wq__V1__Reply *r)
 		reply = reply_of_error(error, p->key);
 	else if (!reply_from_wire(&wq->in.scratch, r, p->key, &reply, &run))
 		reply = reply_of_error(-ENOMEM, p->key);
+	if (r && r->completion) {
+		completion_from_wire(r->completion, &completion);
+		reply.completion = &completion;
+	}
 	reply_teach(wq, p, &p->ask, r && reply.result == 0 ? &reply : NULL);
 	if (r && reply.result < 0)
 		message_set(wq, reply.message);

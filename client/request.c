@@ -52,8 +52,7 @@ idem_make(wq_t *wq, uint8_t out[IDEM_LEN])
 	wq->idem_next++;
 }
 
-/* The id for a request that changes something: none when it is not to be resent. */
-static ProtobufCBinaryData
+ProtobufCBinaryData
 idem_for(wq_t *wq, uint8_t buf[IDEM_LEN])
 {
 	if (!wq->opt.resend)
@@ -62,7 +61,7 @@ idem_for(wq_t *wq, uint8_t buf[IDEM_LEN])
 	return bytes(buf, IDEM_LEN);
 }
 
-static enum resend_rule
+enum resend_rule
 rule_for_change(const wq_t *wq)
 {
 	return wq->opt.resend ? RESEND_WITH_ID : RESEND_NEVER;

@@ -161,6 +161,7 @@ build_engine(struct daemon *d)
 	cfg.max_bytes = d->conf->max_bytes;
 	cfg.max_queues = d->conf->max_queues;
 	cfg.max_waiters = d->conf->max_waiters;
+	cfg.max_completions = d->conf->max_completions;
 	cfg.max_runs = d->conf->max_runs;
 	if (getrandom(cfg.seed, sizeof cfg.seed, 0) != sizeof cfg.seed)
 		return failed(d, WQD_EXIT_FAILED, "start", "no entropy");

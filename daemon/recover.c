@@ -29,7 +29,8 @@ refused(struct recovery *r, const char *what, struct str name, int err)
 			"look with 'wqctl check', or restore a backup of the directory");
 	else
 		snprintf(r->err->next, sizeof r->err->next,
-			"raise the limit in wqd.conf (max_jobs, max_bytes, max_queues) or give it "
+			"raise the limit in wqd.conf (max_jobs, max_bytes, max_queues, "
+			"max_completions) or give it "
 			"memory");
 	return err;
 }
@@ -82,6 +83,18 @@ on_answer(void *ctx, const struct answer_saved *a)
 	return 0;
 }
 
+static int
+on_completion(void *ctx, const struct completion_saved *c)
+{
+	struct recovery *r = ctx;
+	int err = engine_restore_completion(r->engine, c);
+
+	if (err < 0)
+		return refused(r, "completion", c->name, err);
+	r->found->completions++;
+	return 0;
+}
+
 static void
 on_progress(void *ctx, uint64_t done, uint64_t total)
 {
@@ -97,7 +110,8 @@ recover(struct store *st, struct engine *e, struct moment now,
 	struct recovered *out, struct store_error *err)
 {
 	struct recovery r = { e, now, st->meta.boot, out, err, progress, ctx };
-	const struct recover_sink sink = { &r, on_queue, on_job, on_run, on_answer, on_progress };
+	const struct recover_sink sink = { &r, on_queue, on_job, on_run, on_answer, on_completion,
+		on_progress };
 
 	*out = (struct recovered){ 0 };
 	*err = (struct store_error){ 0 };

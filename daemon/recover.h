@@ -11,7 +11,7 @@
 
 /* What was found; for the log. */
 struct recovered {
-	uint64_t queues, jobs, runs, answers;
+	uint64_t queues, jobs, runs, answers, completions;
 };
 
 /*

@@ -185,8 +185,8 @@ wq_free(wq_t *wq);
  *                             inside it are answered SKIPPED by the library itself
  *
  * After a reconnect these are sent again: what was not sent yet; what only looks or waits; and,
- * with "resend", update, batch, cancel and wq_job, for at most 9 minutes (the daemon keeps the
- * ids for 10). All else (flush now, queue operations) fails with WQ_ERR_CLOSED.
+ * with "resend", update, batch, cancel, wq_job and wq_completion, for at most 9 minutes (the daemon
+ * keeps the ids for 10). All else (flush now, queue operations) fails with WQ_ERR_CLOSED.
  *
  * 0 or WQ_ERR_OPTION. Durations as "250ms", "30s", "1h30m".
  */
@@ -267,6 +267,7 @@ typedef struct wq_reply {
 	const char *key; /* the job's, also when the daemon made it; NULL where there is none */
 	const wq_run_info_t *run; /* what was waited for; NULL: none */
 	int local; /* 1: answered by the library (sole_updater): the daemon does not count it */
+	const struct wq_completion_info *completion; /* as it is now; NULL: not about one */
 } wq_reply_t;
 
 /*
@@ -381,6 +382,50 @@ wq_wait(wq_t *wq, const char *queue, const char *key, uint64_t generation, int t
 	wq_result_t *result);
 int
 wq_send_wait(wq_t *wq, const char *queue, const char *key, uint64_t generation, int timeout_ms,
+	wq_reply_cb cb, void *arg);
+
+/* ---- completions ---- */
+
+/*
+ * struct completion of the kernel, by name (as a key), for programs that wait for one another. A
+ * completion is a level: what was completed before anybody waits is remembered. It exists by being
+ * named: one that nobody has completed is closed, with a count of 0.
+ */
+typedef struct wq_completion_info {
+	uint32_t done; /* completed and not yet taken; stops at its maximum; 0 while open */
+	int open;      /* wq_completion_complete_all was the last word */
+	uint64_t waiters;
+	wq_durability_t durability; /* WQ_MEMORY: a restart forgets it */
+} wq_completion_info_t;
+
+/*
+ * wait_for_completion: takes one, first come, first served, or walks through the open gate.
+ * `timeout_ms` bounds it: -1 no limit, 0 only tries (try_wait_for_completion). 0, or -WQ_TIMEOUT:
+ * then nothing was taken. When the connection breaks while a reply is on its way, the one it spoke
+ * of is lost, and the wait sent again.
+ */
+int
+wq_completion_wait(wq_t *wq, const char *name, int timeout_ms);
+int
+wq_send_completion_wait(wq_t *wq, const char *name, int timeout_ms, wq_reply_cb cb, void *arg);
+
+typedef enum wq_completion_op {
+	WQ_COMPLETION_COMPLETE = 37,     /* complete: one more, for one waiter */
+	WQ_COMPLETION_COMPLETE_ALL = 38, /* complete_all: for every present and later waiter */
+	WQ_COMPLETION_REINIT = 39,       /* reinit_completion: closed, a count of 0 */
+	WQ_COMPLETION_SHOW = 40          /* only look */
+} wq_completion_op_t;
+/*
+ * `durability`: WQ_DEFAULT leaves it as it is, which is WQ_MEMORY for a new one; WQ_ASYNC and WQ_SYNC
+ * have it survive a restart from now on. A completion that is closed, at 0, and not waited for is
+ * forgotten, level and all. `now` (may be NULL): what has become of it.
+ */
+int
+wq_completion(wq_t *wq, wq_completion_op_t op, const char *name, wq_durability_t durability,
+	wq_completion_info_t *now);
+/* The same, asynchronously: reply->completion. */
+int
+wq_send_completion(wq_t *wq, wq_completion_op_t op, const char *name, wq_durability_t durability,
 	wq_reply_cb cb, void *arg);
 
 /* ---- one job ---- */

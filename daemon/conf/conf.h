@@ -37,7 +37,7 @@ struct config {
 	uint32_t output_max;    /* unsent bytes of a connection before it is no longer read */
 	uint64_t max_jobs, max_bytes;
 	uint32_t max_queues, max_runs;
-	uint64_t max_waiters;
+	uint64_t max_waiters, max_completions;
 	bool allow_plaintext; /* TCP without TLS on other than loopback addresses */
 	struct handler *handlers;
 	size_t n_handlers;

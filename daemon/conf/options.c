@@ -76,7 +76,9 @@ static const struct option config_rows[] = {
 { "max_runs", OPT_NUMBER, AT(max_runs), 1, 65536, "256", PLAIN, RESTART,
   "Runs going on at once, over all queues." },
 { "max_waiters", OPT_NUMBER, AT(max_waiters), 1, 100000000, "1000000", PLAIN, RESTART,
-  "Requests that wait for a run, a flush or a drain, over all clients." },
+  "Requests that wait for a run, a flush, a drain or a completion, over all clients." },
+{ "max_completions", OPT_NUMBER, AT(max_completions), 1, 100000000, "100000", PLAIN, RESTART,
+  "Named completions that have been completed or are waited for." },
 };
 #undef AT
 

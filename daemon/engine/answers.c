@@ -113,8 +113,8 @@ answer_insert(struct engine *e, struct answer *a, int64_t until_ns)
 }
 
 void
-answer_keep(struct engine *e, struct answer *a, const struct job_reply *r, const struct job *j,
-	enum durability level)
+answer_keep(struct engine *e, struct answer *a, const struct job_reply *r,
+	const struct dirty *about, bool stored, enum durability level)
 {
 	/* Sent again while the first still waited: that one's answer stands. */
 	if (answer_find(e, answer_id(a))) {
@@ -127,10 +127,10 @@ answer_keep(struct engine *e, struct answer *a, const struct job_reply *r, const
 		answer_drop(e, a);
 		return;
 	}
-	if (a->dirty.gone || (level == LEVEL_MEMORY && !(j && j->durable)))
+	if (a->dirty.gone || (level == LEVEL_MEMORY && !stored))
 		return;
-	if (j)
-		dirty_mark_with(e, &a->dirty, &j->dirty);
+	if (about)
+		dirty_mark_with(e, &a->dirty, about);
 	else
 		dirty_mark(e, &a->dirty);
 }

@@ -24,7 +24,7 @@ ask_repeated(struct ask *a, struct str idem)
 	known = answer_find(a->e, idem);
 	if (!known)
 		return false;
-	if (!str_eq(known->reply.queue, a->q->name) ||
+	if (!str_eq(known->reply.queue, a->q ? a->q->name : STR_NONE) ||
 		(a->r.key.n > 0 && !str_eq(known->reply.key, a->r.key))) {
 		ask_fail(a, ST_INVALID, "the idempotency id was used for another job");
 		return true;
@@ -93,6 +93,23 @@ ask_open_queue(struct ask *a, struct engine *e, const struct engine_event *ev, s
 	if (!a->q)
 		ask_fail(a, ST_NOT_FOUND, "no such queue");
 	return a->q != NULL;
+}
+
+bool
+ask_open_completion(struct ask *a, struct engine *e, const struct engine_event *ev)
+{
+	const struct op_completion *op = ev->completion;
+
+	*a = (struct ask){
+		.e = e,
+		.ticket = ev->ticket,
+		.level = op->level == LEVEL_DEFAULT ? LEVEL_MEMORY : op->level,
+		.r.key = op->name,
+	};
+	if (key_valid(op->name))
+		return !ask_repeated(a, op->idem);
+	ask_fail(a, ST_INVALID, "bad name of a completion");
+	return false;
 }
 
 bool
@@ -180,7 +197,10 @@ ask_done(struct ask *a, enum status st)
 	a->r.status = st;
 	reply_after(a->e, &a->r, a->q, a->j);
 	if (a->answer) {
-		answer_keep(a->e, a->answer, &a->r, a->j, a->level);
+		const struct dirty *about = a->j ? &a->j->dirty : a->c ? &a->c->dirty : NULL;
+		bool stored = a->j ? a->j->durable : a->c && a->c->level != LEVEL_MEMORY;
+
+		answer_keep(a->e, a->answer, &a->r, about, stored, a->level);
 		a->answer = NULL;
 	}
 	ask_copy_names(a);

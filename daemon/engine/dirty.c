@@ -131,6 +131,12 @@ dirty_answer(struct dirty *d)
 	return container_of(d, struct answer, dirty);
 }
 
+static struct completion *
+dirty_completion(struct dirty *d)
+{
+	return container_of(d, struct completion, dirty);
+}
+
 /* ---- handing out ---- */
 
 static void
@@ -249,6 +255,22 @@ put_answer(const struct persist_sink *sink, struct moment now, struct answer *a)
 }
 
 static void
+put_completion(const struct persist_sink *sink, struct completion *c)
+{
+	struct completion_saved s = {
+		.name = completion_name(c),
+		.done = c->done,
+		.open = c->open,
+		.level = (enum durability)c->level,
+	};
+
+	if (c->dirty.gone)
+		sink->completion_remove(sink->ctx, s.name);
+	else
+		sink->completion_put(sink->ctx, &s);
+}
+
+static void
 put_thing(const struct persist_sink *sink, struct moment now, struct dirty *d)
 {
 	switch ((enum dirty_kind)d->kind) {
@@ -263,6 +285,9 @@ put_thing(const struct persist_sink *sink, struct moment now, struct dirty *d)
 		return;
 	case DIRTY_ANSWER:
 		put_answer(sink, now, dirty_answer(d));
+		return;
+	case DIRTY_COMPLETION:
+		put_completion(sink, dirty_completion(d));
 		return;
 	}
 }
@@ -337,6 +362,9 @@ grave_free(struct engine *e, struct dirty *d)
 		return;
 	case DIRTY_ANSWER:
 		answer_free(e, dirty_answer(d));
+		return;
+	case DIRTY_COMPLETION:
+		completion_free(e, dirty_completion(d));
 		return;
 	}
 }

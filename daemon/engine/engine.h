@@ -1,5 +1,5 @@
 /*
- * The engine: jobs, queues, timers, runs and who waits for them.
+ * The engine: jobs, queues, timers, runs, completions, and who waits for them.
  *
  * It does no I/O, starts no thread, reads no clock and keeps no globals. Time
  * and events go in, effects come out:
@@ -31,7 +31,8 @@ struct engine_config {
 	uint64_t seed[4];  /* secret entropy: hash key, made keys, run tokens */
 	uint64_t max_jobs; /* all queues */
 	uint32_t max_queues;
-	uint64_t max_waiters;   /* waiting requests, all clients */
+	uint64_t max_waiters; /* waiting requests, all clients */
+	uint64_t max_completions;
 	uint64_t max_bytes;     /* payloads and outputs kept */
 	uint32_t max_answers;   /* idempotency ids remembered */
 	int64_t answer_keep_ns; /* and for how long */
@@ -41,8 +42,8 @@ struct engine_config {
 #define ENGINE_CONFIG_DEFAULT \
 	{ \
 		.max_jobs = 50000000, .max_queues = 4096, .max_waiters = 1000000, \
-		.max_bytes = 8ull << 30, .max_answers = 100000, .answer_keep_ns = 600 * NS_PER_S, \
-		.max_runs = 256, .turn_budget = 2048, \
+		.max_completions = 100000, .max_bytes = 8ull << 30, .max_answers = 100000, \
+		.answer_keep_ns = 600 * NS_PER_S, .max_runs = 256, .turn_budget = 2048, \
 	}
 
 int
@@ -69,6 +70,10 @@ enum engine_event_kind {
 	EV_PAUSE,
 	EV_RESUME,
 	EV_DRAIN,
+	EV_COMPLETION_WAIT,
+	EV_COMPLETE,
+	EV_COMPLETE_ALL,
+	EV_COMPLETION_REINIT,
 	EV_ABANDON, /* the request with this ticket has nobody left who waits */
 	EV_RUN_STARTED,
 	EV_RUN_NOT_STARTED, /* for want of processes, memory or descriptors: try again */
@@ -106,6 +111,7 @@ struct engine_event {
 		const struct op_queue *queue;         /* pause, resume */
 		const struct op_queue_delete *queue_delete;
 		const struct op_drain *drain;
+		const struct op_completion *completion;
 		uint64_t run_id; /* EV_RUN_STARTED, EV_RUN_NOT_STARTED */
 		const struct run_end *run_end;
 	};
@@ -207,6 +213,9 @@ engine_history(const struct engine *e, const struct job_name *job, size_t skip, 
 	bool (*each)(void *arg, const struct run_record *), void *arg);
 enum status
 engine_queue_get(const struct engine *e, struct str queue, struct queue_view *out);
+/* Of any valid name: one that is not known is closed, of count 0. INVALID: no such name can be. */
+enum status
+engine_completion_get(const struct engine *e, struct str name, struct completion_view *out);
 /* All queues in order of creation. */
 void
 engine_queue_each(
@@ -236,7 +245,7 @@ struct engine_stats {
 	ENGINE_COUNTER_TABLE(X)
 #undef X
 	/* gauges */
-	uint64_t jobs, armed, ready, running, waiters, queues, bytes, answers;
+	uint64_t jobs, armed, ready, running, waiters, queues, bytes, answers, completions;
 };
 void
 engine_stats_get(const struct engine *e, struct engine_stats *out);
@@ -284,6 +293,13 @@ struct answer_saved {
 	int64_t until_wall_ns;
 };
 
+struct completion_saved {
+	struct str name;
+	uint32_t done;
+	bool open;
+	enum durability level;
+};
+
 /* Receives what changed, one call a thing, in an order that may be applied as it comes. */
 struct persist_sink {
 	void *ctx;
@@ -295,6 +311,8 @@ struct persist_sink {
 	void (*run_remove)(void *ctx, uint64_t run_seq);
 	void (*answer_put)(void *ctx, const struct answer_saved *a);
 	void (*answer_remove)(void *ctx, struct str id);
+	void (*completion_put)(void *ctx, const struct completion_saved *c);
+	void (*completion_remove)(void *ctx, struct str name);
 };
 
 /* Things changed and not yet taken. */
@@ -327,6 +345,8 @@ int
 engine_restore_run(struct engine *e, uint64_t run_seq, const struct run_record *r);
 int
 engine_restore_answer(struct engine *e, const struct answer_saved *a);
+int
+engine_restore_completion(struct engine *e, const struct completion_saved *c);
 /* Applies misfire policies and turns what was running into interrupted runs. Then the first
  * EV_TICK starts what is due. */
 void

@@ -9,6 +9,7 @@
  *   ask.c      a request from its names to its reply
  *   update.c cancel.c flush.c queue.c drain.c   the operations
  *   wait.c     those who wait
+ *   completion.c  named completions
  *   dispatch.c ready -> run: whose turn it is
  *   run.c      a run from its hand-over to its end
  *   history.c  finished runs, kept
@@ -149,6 +150,7 @@ struct ask {
 	struct run *from; /* the run it comes from, or NULL */
 	struct queue *q;
 	struct job *j;         /* NULL: unknown */
+	struct completion *c;  /* of operations on one, once it is known */
 	enum durability level; /* never LEVEL_DEFAULT once open */
 	struct answer *answer; /* owned: to be kept with the reply */
 	struct job_reply r;
@@ -160,6 +162,9 @@ ask_open(struct ask *a, struct engine *e, const struct engine_event *ev,
 /* The same for an operation on a queue; the reply waits for its commit if anything is dirty. */
 bool
 ask_open_queue(struct ask *a, struct engine *e, const struct engine_event *ev, struct str name);
+/* The same for an operation on a completion, which is not looked up. */
+bool
+ask_open_completion(struct ask *a, struct engine *e, const struct engine_event *ev);
 /* Makes room to remember the answer. False: replied. */
 bool
 ask_remember(struct ask *a, struct str idem);
@@ -209,6 +214,16 @@ wait_any(const struct job *j, enum job_event on)
 {
 	return j->waits && j->waits->on[on];
 }
+/* Its waiters are answered from now on, so many a step; `st` is what they get. */
+void
+group_awake(struct engine *e, struct wait_group *g, enum status st);
+/* The first waiter of `from` becomes the last of `to` (made when there is none), which is of the
+ * same owner. Returns it, NULL without memory. */
+struct waiter *
+group_move_first(struct engine *e, struct wait_group **from, struct wait_group **to);
+/* Those who wait in `from` wait in `to` now. */
+void
+group_merge(struct engine *e, struct wait_group **from, struct wait_group **to);
 /* The event happened: all of the group will be answered. Nobody there: nothing. */
 void
 group_wake(struct engine *e, struct wait_group **slot, enum status st, struct record *r);
@@ -232,6 +247,31 @@ void
 wait_abandon(struct engine *e, uint64_t ticket);
 void
 wait_free_all(struct engine *e);
+
+/* ---- completion.c ---- */
+
+void
+completion_map_init(struct map *m);
+void
+completion_event(struct engine *e, const struct engine_event *ev);
+/* The waiter leaves without an answer: what it was given goes to the next, or back. */
+void
+completion_return(struct engine *e, struct waiter *w);
+/* Ends the record when it says no more than its absence does. */
+void
+completion_settle(struct engine *e, struct completion *c);
+void
+completion_free(struct engine *e, struct completion *c);
+/* What is left at the end of the engine. */
+void
+completions_free(struct engine *e);
+void
+completion_verify(const struct engine *e, const struct completion *c);
+static inline struct str
+completion_name(const struct completion *c)
+{
+	return (struct str){ c->name, c->name_n };
+}
 
 /* ---- queue.c ---- */
 
@@ -436,10 +476,11 @@ answer_find(const struct engine *e, struct str id);
 /* Not yet kept. 0 or -ENOMEM. */
 int
 answer_new(struct engine *e, struct str id, struct answer **out);
-/* Remembers `r` under it (given); stored with the job (NULL: none) when `level` says so. */
+/* Remembers `r` under it (given); stored with the thing it is about (NULL: none) when `level` says
+ * so, or that is stored whatever the level. */
 void
-answer_keep(struct engine *e, struct answer *a, const struct job_reply *r, const struct job *j,
-	enum durability level);
+answer_keep(struct engine *e, struct answer *a, const struct job_reply *r,
+	const struct dirty *about, bool stored, enum durability level);
 void
 answer_drop(struct engine *e, struct answer *a);
 void

@@ -3,6 +3,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/answers.c \
 	%reldir%/ask.c \
 	%reldir%/cancel.c \
+	%reldir%/completion.c \
 	%reldir%/dirty.c \
 	%reldir%/dispatch.c \
 	%reldir%/drain.c \

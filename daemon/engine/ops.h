@@ -95,6 +95,19 @@ struct op_job {
 	struct str idem;
 };
 
+/*
+ * A named completion: a level, not an edge. It exists by being named: one that nobody has completed
+ * and nobody waits for is a closed one of count 0, and takes no memory.
+ *
+ * WAIT: OK when it took one, or the gate is open; TIMEOUT. COMPLETE, COMPLETE_ALL, REINIT: OK.
+ */
+struct op_completion {
+	struct str name;       /* as a key */
+	int64_t timeout_ns;    /* of WAIT: 0 only tries, -1 no limit */
+	enum durability level; /* of the others; LEVEL_DEFAULT: as it is, memory for a new one */
+	struct str idem;
+};
+
 struct setting_text {
 	struct str name, value;
 };
@@ -165,6 +178,14 @@ struct queue_view {
 	uint64_t jobs; /* all known: armed + ready + held + running + kept */
 	uint64_t armed, ready, held, running;
 	bool paused, draining;
+};
+
+struct completion_view {
+	struct str name;
+	uint32_t done; /* signals not yet taken, saturating; 0 while open */
+	bool open;
+	uint64_t waiters;
+	enum durability level;
 };
 
 /* The answer to a job operation. */

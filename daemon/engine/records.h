@@ -22,6 +22,7 @@
 #define WAITER_MAGIC 0x77616931u
 #define GROUP_MAGIC  0x67726f31u
 #define ANSWER_MAGIC 0x616e7331u
+#define COMPL_MAGIC  0x636d7031u
 
 /* ---- states of a job ---- */
 
@@ -67,7 +68,7 @@ enum job_op { JOB_OP_TABLE(X) N_JOB_OPS };
 
 /* ---- things that are stored ---- */
 
-enum dirty_kind { DIRTY_QUEUE, DIRTY_JOB, DIRTY_RECORD, DIRTY_ANSWER };
+enum dirty_kind { DIRTY_QUEUE, DIRTY_JOB, DIRTY_RECORD, DIRTY_ANSWER, DIRTY_COMPLETION };
 
 /* Embedded in each thing of the store; also what the graveyard links. */
 struct dirty {
@@ -96,7 +97,8 @@ enum wait_kind {
 	W_FLUSH_QUEUE,
 	W_DRAIN,
 	W_DRAIN_PAUSE,
-	W_DELETE
+	W_DELETE,
+	W_COMPLETION
 };
 
 /*
@@ -114,10 +116,11 @@ struct wait_group {
 	struct list waiters;
 	struct list link; /* on engine.wake */
 	bool awake;
-	enum status status;    /* how it ended */
-	struct record *record; /* ref, or NULL */
-	struct queue *q;       /* pinned */
-	struct job *job;       /* pinned, or NULL */
+	enum status status;            /* how it ended */
+	struct record *record;         /* ref, or NULL */
+	struct queue *q;               /* pinned; NULL: of a completion */
+	struct job *job;               /* pinned, or NULL */
+	struct completion *completion; /* pinned, or NULL */
 };
 
 /* The events of a job. "run": the running instance (or the one that waits for a retry);
@@ -140,6 +143,9 @@ struct waiter {
 	enum durability level;
 	struct job_reply reply; /* as it was when it began to wait */
 	struct answer *answer;  /* owned: kept when it is answered */
+	/* W_COMPLETION: the one it was given is given on should it go away unanswered, unless the
+	 * completion was closed since: then the numbers differ. 0: none. */
+	uint64_t took;
 };
 
 /*
@@ -298,6 +304,33 @@ struct answer {
 	char text[];
 };
 
+/* ---- completions ---- */
+
+/*
+ *   complete      count + 1, or the first waiter is given one
+ *   complete_all  open: every waiter, present and later
+ *   reinit        closed, count 0
+ *
+ * Count and waiters exclude each other: whoever comes while there is a count takes one at once.
+ * Who has been given one, or was let in by the gate, waits in `granted` for its answer alone.
+ */
+struct completion {
+	uint32_t magic;
+	struct dirty dirty;
+	struct map_node node; /* engine.completions */
+	struct list of_engine;
+	uint32_t done;
+	bool open;
+	uint8_t level;      /* enum durability */
+	uint64_t era;       /* one more with each reinit; from 1 */
+	uint64_t n_waiting; /* in `waiting` */
+	struct wait_group *waiting;
+	struct wait_group *granted; /* awake */
+	uint32_t pins;              /* wait groups */
+	uint8_t name_n;
+	char name[];
+};
+
 /* ---- the engine ---- */
 
 struct slab {
@@ -322,7 +355,7 @@ struct engine {
 
 	bool stopping;
 	struct slab slab;
-	struct map jobs, queue_names, waiters, runs, tokens, results, answers;
+	struct map jobs, queue_names, waiters, runs, tokens, results, answers, completions;
 	struct list queues;       /* in order of creation */
 	struct queue *fallback;   /* "default" */
 	struct queue *recent;     /* of the last request that named one, or NULL */
@@ -332,6 +365,7 @@ struct engine {
 	struct list turn[N_PRIORITIES]; /* queues that may start something, in turn */
 	uint32_t credit[N_PRIORITIES];
 	struct list all_waiters;
+	struct list all_completions;
 	struct list wake;   /* wait groups to be answered */
 	struct list purges; /* jobs whose records go */
 	struct list sweeps; /* queues with paced work */

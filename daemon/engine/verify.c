@@ -191,6 +191,18 @@ verify_waiters(const struct engine *e)
 		wq_assert(g->awake && !list_empty(&g->waiters));
 }
 
+static void
+verify_completions(const struct engine *e)
+{
+	uint64_t n = 0;
+
+	list_each(c, &e->all_completions, struct completion, of_engine) {
+		completion_verify(e, c);
+		n++;
+	}
+	wq_assert(n == e->stats.completions && n == map_count(&e->completions));
+}
+
 void
 engine_verify(const struct engine *e)
 {
@@ -209,6 +221,7 @@ engine_verify(const struct engine *e)
 	wq_assert(all.ready == e->stats.ready && all.running == e->stats.running);
 	verify_dirty(e);
 	verify_waiters(e);
+	verify_completions(e);
 	timers_verify(&e->boot);
 	timers_verify(&e->wall);
 	timers_verify(&e->timeouts);
@@ -218,6 +231,7 @@ engine_verify(const struct engine *e)
 	map_verify(&e->runs);
 	map_verify(&e->tokens);
 	map_verify(&e->answers);
+	map_verify(&e->completions);
 	timers_verify(&e->answer_ends);
 	wq_assert(map_count(&e->answers) == e->answer_ends.n);
 }

@@ -36,7 +36,7 @@ ticket_hash(const struct engine *e, uint64_t ticket)
 /* ---- groups ---- */
 
 static struct wait_group *
-group_new(struct wait_group **slot, struct queue *q, struct job *j)
+group_new(struct wait_group **slot, struct queue *q, struct job *j, struct completion *c)
 {
 	struct wait_group *g = x_zalloc(sizeof *g);
 
@@ -47,11 +47,15 @@ group_new(struct wait_group **slot, struct queue *q, struct job *j)
 	g->slot = slot;
 	g->q = q;
 	g->job = j;
+	g->completion = c;
 	list_init(&g->waiters);
 	list_init(&g->link);
-	queue_pin(q);
+	if (q)
+		queue_pin(q);
 	if (j)
 		j->pins++;
+	if (c)
+		c->pins++;
 	*slot = g;
 	return g;
 }
@@ -64,7 +68,12 @@ group_free(struct engine *e, struct wait_group *g)
 		g->job->pins--;
 		job_settle(e, g->job);
 	}
-	queue_unpin(e, g->q);
+	if (g->q)
+		queue_unpin(e, g->q);
+	if (g->completion) {
+		g->completion->pins--;
+		completion_settle(e, g->completion);
+	}
 	MAGIC_DONE(g);
 	x_free(g);
 }
@@ -101,6 +110,14 @@ group_drop(struct engine *e, struct wait_group *g)
 }
 
 void
+group_awake(struct engine *e, struct wait_group *g, enum status st)
+{
+	g->awake = true;
+	g->status = st;
+	list_append(&e->wake, &g->link);
+}
+
+void
 group_wake(struct engine *e, struct wait_group **slot, enum status st, struct record *r)
 {
 	struct wait_group *g = *slot;
@@ -109,15 +126,32 @@ group_wake(struct engine *e, struct wait_group **slot, enum status st, struct re
 		return;
 	*slot = NULL;
 	g->slot = NULL;
-	g->awake = true;
-	g->status = st;
 	g->record = r;
 	if (r)
 		record_ref(r);
-	list_append(&e->wake, &g->link);
+	group_awake(e, g, st);
 }
 
-static void
+struct waiter *
+group_move_first(struct engine *e, struct wait_group **from, struct wait_group **to)
+{
+	struct wait_group *g = *from;
+	struct waiter *w = list_first(&g->waiters, struct waiter, link);
+
+	wq_assert(w->group == g);
+	if (!*to && !group_new(to, g->q, g->job, g->completion))
+		return NULL;
+	list_del(&w->link);
+	list_append(&(*to)->waiters, &w->link);
+	w->group = *to;
+	(*to)->refs++;
+	if (list_empty(&g->waiters))
+		group_drop(e, g);
+	group_put(e, g);
+	return w;
+}
+
+void
 group_merge(struct engine *e, struct wait_group **from, struct wait_group **to)
 {
 	struct wait_group *g = *from;
@@ -229,7 +263,7 @@ wait_join(struct ask *a, enum wait_kind kind, struct wait_group **slot, struct q
 		x_free(w);
 		return -ENOMEM;
 	}
-	g = *slot ? *slot : group_new(slot, q, j);
+	g = *slot ? *slot : group_new(slot, q, j, a->c);
 	if (!g) {
 		map_del(&e->waiters, &w->node);
 		timer_del(&e->timeouts, &w->timer);
@@ -257,6 +291,8 @@ waiter_left(struct engine *e, struct wait_group *g, enum wait_kind kind)
 
 	if (kind == W_DRAIN_PAUSE && !g->awake)
 		q->pausers--;
+	if (kind == W_COMPLETION && !g->awake)
+		g->completion->n_waiting--;
 	if (!list_empty(&g->waiters))
 		return;
 	if (g->awake) {
@@ -305,24 +341,35 @@ waiter_status(const struct waiter *w, const struct wait_group *g)
 	case W_DRAIN:
 	case W_DRAIN_PAUSE:
 	case W_DELETE:
+	case W_COMPLETION:
 		return g->status;
 	}
 	return g->status;
 }
 
+/* A waiter of a completion relies on what that is now, however it was when it came. */
+static enum durability
+waiter_level(const struct waiter *w, const struct wait_group *g)
+{
+	return g->completion ? (enum durability)g->completion->level : w->level;
+}
+
 static void
 waiter_answer(struct engine *e, struct waiter *w, struct wait_group *g)
 {
+	bool durable = waiter_level(w, g) == LEVEL_SYNC;
+
 	w->reply.status = waiter_status(w, g);
 	w->reply.run = g->record ? &g->record->r : NULL;
 	reply_after(e, &w->reply, g->q, g->job);
 	if (w->answer) {
-		answer_keep(e, w->answer, &w->reply, g->job, w->level);
+		answer_keep(e, w->answer, &w->reply, g->job ? &g->job->dirty : NULL,
+			g->job && g->job->durable, w->level);
 		w->answer = NULL;
 	}
-	if (w->level == LEVEL_SYNC && e->n_dirty > 0)
+	if (durable && e->n_dirty > 0)
 		e->urgent = true;
-	engine_reply(e, w->ticket, w->level == LEVEL_SYNC, &w->reply);
+	engine_reply(e, w->ticket, durable, &w->reply);
 	waiter_end(e, w);
 }
 
@@ -369,8 +416,14 @@ wait_abandon(struct engine *e, uint64_t ticket)
 {
 	struct map_node *node = map_find(&e->waiters, ticket_hash(e, ticket), &ticket);
 
-	if (node)
-		waiter_end(e, container_of(node, struct waiter, node));
+	struct waiter *w;
+
+	if (!node)
+		return;
+	w = container_of(node, struct waiter, node);
+	if (w->kind == W_COMPLETION)
+		completion_return(e, w);
+	waiter_end(e, w);
 }
 
 void

@@ -162,10 +162,16 @@ op_fn op_update, op_update_batch, op_cancel, op_flush, op_flush_queue, op_wait, 
 op_fn op_get, op_list, op_history, op_stat;
 op_fn op_queue_create, op_queue_set, op_queue_show, op_queue_list, op_queue_delete, op_pause,
 	op_resume, op_drain;
+op_fn op_completion_wait, op_complete, op_complete_all, op_completion_reinit, op_completion_show;
 
 /* The reply of queue_create and queue_set: the queue as it is now. */
 int
 put_queue_reply(struct service *svc, struct buf *out, uint64_t request_id, enum status st,
 	struct str queue);
+
+/* The reply of what changes a completion: that as it is now. */
+int
+put_completion_reply(
+	struct service *svc, struct buf *out, uint64_t request_id, enum status st, struct str name);
 
 #endif

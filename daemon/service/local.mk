@@ -1,6 +1,7 @@
 daemon_libwqd_a_SOURCES += \
 	%reldir%/commit.c %reldir%/commit.h \
 	%reldir%/internal.h \
+	%reldir%/ops_completion.c \
 	%reldir%/ops_job.c \
 	%reldir%/ops_look.c \
 	%reldir%/ops_queue.c \

@@ -166,6 +166,7 @@ put_engine(const struct engine *e, struct page *p)
 	put_counter(p, "running", (int64_t)st.running);
 	put_counter(p, "waiters", (int64_t)st.waiters);
 	put_counter(p, "queues", (int64_t)st.queues);
+	put_counter(p, "completions", (int64_t)st.completions);
 	put_counter(p, "kept_bytes", (int64_t)st.bytes);
 	put_counter(p, "kept_answers", (int64_t)st.answers);
 	put_counter(p, "lateness_p50_us", hist_quantile(late, 500) / NS_PER_US);

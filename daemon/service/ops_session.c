@@ -34,6 +34,11 @@ const struct op op_table[REQ_KIND_COUNT] = {
 	[REQ_STAT] = { op_stat, 32 },
 	[REQ_RELOAD] = { op_reload, 2048 },
 	[REQ_SHUTDOWN] = { op_shutdown, 1 },
+	[REQ_COMPLETION_WAIT] = { op_completion_wait, 1 },
+	[REQ_COMPLETE] = { op_complete, 1 },
+	[REQ_COMPLETE_ALL] = { op_complete_all, 1 },
+	[REQ_COMPLETION_REINIT] = { op_completion_reinit, 1 },
+	[REQ_COMPLETION_SHOW] = { op_completion_show, 1 },
 };
 
 void

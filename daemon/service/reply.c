@@ -160,6 +160,10 @@ put_answer(struct service *svc, struct buf *out, const struct ticket *t, const s
 	if ((t->kind == REQ_QUEUE_CREATE || t->kind == REQ_QUEUE_SET) &&
 		!status_is_error(r->status) && c && c->ticket == ticket_number(t))
 		return put_queue_reply(svc, out, t->request_id, r->status, c->req->queue_set.queue);
+	if ((t->kind == REQ_COMPLETE || t->kind == REQ_COMPLETE_ALL ||
+		    t->kind == REQ_COMPLETION_REINIT) &&
+		!status_is_error(r->status))
+		return put_completion_reply(svc, out, t->request_id, r->status, r->key);
 	return put_job(t->s, out, t, r);
 }
 

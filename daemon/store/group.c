@@ -32,6 +32,8 @@ enum item_kind {
 	ITEM_RUN_REMOVE,
 	ITEM_ANSWER_PUT,
 	ITEM_ANSWER_REMOVE,
+	ITEM_COMPLETION_PUT,
+	ITEM_COMPLETION_REMOVE,
 };
 
 struct item {
@@ -46,7 +48,7 @@ struct item_queue {
 	bool paused;
 };
 
-struct item_name { /* a queue's, or an answer's id */
+struct item_name { /* a queue's, a completion's, or an answer's id */
 	struct item head;
 	struct str name;
 };
@@ -70,6 +72,11 @@ struct item_run {
 struct item_answer {
 	struct item head;
 	struct answer_saved answer;
+};
+
+struct item_completion {
+	struct item head;
+	struct completion_saved completion;
 };
 
 struct group {
@@ -303,6 +310,31 @@ answer_remove(void *ctx, struct str id)
 	add_item(g, &it->head);
 }
 
+static void
+completion_put(void *ctx, const struct completion_saved *c)
+{
+	struct group *g;
+	struct item_completion *it = new_item(ctx, sizeof *it, ITEM_COMPLETION_PUT, &g);
+
+	if (!it)
+		return;
+	it->completion = *c;
+	it->completion.name = copy(g, c->name);
+	add_item(g, &it->head);
+}
+
+static void
+completion_remove(void *ctx, struct str name)
+{
+	struct group *g;
+	struct item_name *it = new_item(ctx, sizeof *it, ITEM_COMPLETION_REMOVE, &g);
+
+	if (!it)
+		return;
+	it->name = copy(g, name);
+	add_item(g, &it->head);
+}
+
 /* ---- the group ---- */
 
 int
@@ -325,6 +357,8 @@ group_new(struct group **out)
 		.run_remove = run_remove,
 		.answer_put = answer_put,
 		.answer_remove = answer_remove,
+		.completion_put = completion_put,
+		.completion_remove = completion_remove,
 	};
 	*out = g;
 	return 0;
@@ -401,6 +435,12 @@ replay_item(const struct item *it, const struct persist_sink *to)
 		return;
 	case ITEM_ANSWER_REMOVE:
 		to->answer_remove(to->ctx, n->name);
+		return;
+	case ITEM_COMPLETION_PUT:
+		to->completion_put(to->ctx, &((const struct item_completion *)it)->completion);
+		return;
+	case ITEM_COMPLETION_REMOVE:
+		to->completion_remove(to->ctx, n->name);
 		return;
 	}
 }

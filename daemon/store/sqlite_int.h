@@ -44,10 +44,11 @@ struct sqlite_store {
 	char boot[BOOT_ID_BYTES];      /* of this boot */
 	char last_boot[BOOT_ID_BYTES]; /* of the last commit */
 	char owner[OWNER_MAX];
-	bool log_is_ours; /* the -wal file did not exist before */
-	bool trusted;     /* seen whole and in order, or written to: may be tidied at close */
-	bool damaged;     /* seen since */
-	bool writable;    /* in WAL mode, ready for commits */
+	bool log_is_ours;     /* the -wal file did not exist before */
+	bool trusted;         /* seen whole and in order, or written to: may be tidied at close */
+	bool damaged;         /* seen since */
+	bool writable;        /* in WAL mode, ready for commits */
+	bool has_completions; /* the table; statements on it are prepared */
 	bool in_group;
 	int failed;  /* first failure of the group */
 	char *sizes; /* owned; sizes of the parts of a payload, encoded */
@@ -95,6 +96,12 @@ sq_meta_get(struct sqlite_store *st, struct store_error *err);
 /* Closes and frees; what was refused or found damaged stays as it is. */
 void
 sq_disconnect(struct sqlite_store *st);
+
+/* ---- sqlite_open.c ---- */
+
+/* Makes the tables that came after schema 1. 0 or our code. */
+int
+sq_make_tables(struct sqlite_store *st);
 
 /* ---- sqlite_check.c ---- */
 

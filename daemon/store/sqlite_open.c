@@ -60,19 +60,54 @@ boot_number(const char id[BOOT_ID_BYTES])
 
 /* ---- opening ---- */
 
+/* Those from `from` up to `to`. SQLITE_OK or SQLite's error. */
+static int
+prepare(struct sqlite_store *st, int from, int to)
+{
+#define X(name, text) text,
+	static const char *const texts[] = { STATEMENT_TABLE(X) LATE_STATEMENT_TABLE(X) };
+#undef X
+	int rc = SQLITE_OK;
+
+	for (int i = from; i < to && !rc; i++)
+		rc = sqlite3_prepare_v3(
+			st->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &st->q[i], NULL);
+	return rc;
+}
+
+static int
+prepare_late(struct sqlite_store *st)
+{
+	int rc = prepare(st, Q_EARLY_COUNT, Q_COUNT);
+
+	st->has_completions = rc == SQLITE_OK;
+	return rc;
+}
+
 static int
 prepare_all(struct sqlite_store *st, struct store_error *err)
 {
-#define X(name, text) text,
-	static const char *const texts[] = { STATEMENT_TABLE(X) };
-#undef X
-	for (int i = 0; i < Q_COUNT; i++) {
-		int rc = sqlite3_prepare_v3(
-			st->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &st->q[i], NULL);
-		if (rc)
-			return sq_fail(st, rc, err, "tables");
-	}
-	return 0;
+	int64_t has = 0;
+	int rc = prepare(st, 0, Q_EARLY_COUNT);
+
+	if (!rc && sqlite3_step(st->q[Q_HAS_COMPLETION]) == SQLITE_ROW)
+		has = sqlite3_column_int64(st->q[Q_HAS_COMPLETION], 0);
+	(void)sqlite3_reset(st->q[Q_HAS_COMPLETION]);
+	if (!rc && has)
+		rc = prepare_late(st);
+	return rc ? sq_fail(st, rc, err, "tables") : 0;
+}
+
+int
+sq_make_tables(struct sqlite_store *st)
+{
+	int rc = SQLITE_OK;
+
+	if (!st->has_completions)
+		rc = sqlite3_exec(st->db, SCHEMA_COMPLETION, NULL, NULL, NULL);
+	if (!st->has_completions && !rc)
+		rc = prepare_late(st);
+	return sq_error(st, rc);
 }
 
 static int

@@ -330,7 +330,7 @@ job_remove(void *ctx, struct str queue_name, struct str key)
 	run_row(st, &r, Q_JOB_REMOVE);
 }
 
-/* ---- runs and answers ---- */
+/* ---- runs, answers, completions ---- */
 
 static void
 run_add(void *ctx, uint64_t run_seq, const struct run_record *rec)
@@ -392,6 +392,34 @@ answer_remove(void *ctx, struct str id)
 	run_row(st, &r, Q_ANSWER_REMOVE);
 }
 
+static void
+completion_put(void *ctx, const struct completion_saved *c)
+{
+	struct sqlite_store *st = put_store(ctx);
+	struct row r = row_begin(st->q[Q_COMPLETION_PUT], ROW_COMPLETION);
+
+	if (st->failed)
+		return;
+	row_blob(&r, c->name);
+#define X(f, ...) row_int(&r, (int64_t)c->f);
+	COMPLETION_FIELDS(X)
+#undef X
+	(void)row_end(&r);
+	run_row(st, &r, Q_COMPLETION_PUT);
+}
+
+static void
+completion_remove(void *ctx, struct str name)
+{
+	struct sqlite_store *st = put_store(ctx);
+	struct row r = row_begin(st->q[Q_COMPLETION_REMOVE], ROW_NONE);
+
+	if (st->failed)
+		return;
+	row_blob(&r, name);
+	run_row(st, &r, Q_COMPLETION_REMOVE);
+}
+
 /* ---- life ---- */
 
 void
@@ -407,6 +435,8 @@ sq_put_init(struct sqlite_store *st)
 		.run_remove = run_remove,
 		.answer_put = answer_put,
 		.answer_remove = answer_remove,
+		.completion_put = completion_put,
+		.completion_remove = completion_remove,
 	};
 }
 

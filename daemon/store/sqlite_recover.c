@@ -1,5 +1,6 @@
 /*
- * Reading everything back: queues, their jobs in deadline order, runs, answers.
+ * Reading everything back: queues, their jobs in deadline order, runs, answers,
+ * completions.
  *
  * One row is in memory at a time; SQLite sorts the positions of a queue, within
  * its page cache or in a temporary file, and payloads are looked up as their
@@ -290,7 +291,7 @@ jobs_of_queue(struct recovery *rv, sqlite3_stmt *q)
 	return rc;
 }
 
-/* ---- runs and answers ---- */
+/* ---- runs, answers, completions ---- */
 
 static int
 run_row(struct recovery *rv, sqlite3_stmt *q)
@@ -331,6 +332,20 @@ answer_row(struct recovery *rv, sqlite3_stmt *q)
 	return handed_over(rv, rv->sink->answer(rv->sink->ctx, &a), "answer");
 }
 
+static int
+completion_row(struct recovery *rv, sqlite3_stmt *q)
+{
+	struct row r = row_open(q, ROW_COMPLETION, 0);
+	struct completion_saved c = { .name = row_get_blob(&r) };
+
+#define X(f, min, max) c.f = (__typeof__(c.f))row_get_int(&r, min, max);
+	COMPLETION_FIELDS(X)
+#undef X
+	if (row_close(&r))
+		return damaged(rv, "a completion does not match its sum");
+	return handed_over(rv, rv->sink->completion(rv->sink->ctx, &c), "completion");
+}
+
 /* ---- all of it ---- */
 
 static int
@@ -353,6 +368,8 @@ recover_all(struct recovery *rv)
 		rc = each_row(rv, Q_RUNS, run_row);
 	if (!rc)
 		rc = each_row(rv, Q_ANSWERS, answer_row);
+	if (!rc && rv->st->has_completions)
+		rc = each_row(rv, Q_COMPLETIONS, completion_row);
 	if (!rc && rv->sink->progress)
 		rv->sink->progress(rv->sink->ctx, rv->done, rv->total);
 	return rc;

@@ -26,7 +26,8 @@ enum row_kind {
 	ROW_JOB,
 	ROW_PAYLOAD,
 	ROW_RUN,
-	ROW_ANSWER
+	ROW_ANSWER,
+	ROW_COMPLETION
 };
 
 struct row {

@@ -9,6 +9,7 @@
  *   payload  the bytes of a pending or running instance; a move leaves them alone
  *   run      finished runs, in the order they ended
  *   answer   replies to requests with an idempotency id
+ *   completion  those named completions that are stored
  *
  * A field list gives the columns of a table, their order and the range that a
  * value must have when it is read back; the names are those of the struct.
@@ -73,6 +74,12 @@
 	X(coalesced,            0, UINT32_MAX) \
 	X(disable_depth,        0, UINT32_MAX)
 
+/* struct completion_saved; the name comes before, the sum behind. */
+#define COMPLETION_FIELDS(X) \
+	X(done,  0, UINT32_MAX) \
+	X(open,  0, 1) \
+	X(level, LEVEL_SYNC, LEVEL_ASYNC)
+
 #define AS_DEFINITION(f, ...) #f " INTEGER NOT NULL, "
 #define AS_COLUMN(f, ...)     #f ", "
 #define AS_PARAMETER(f, ...)  "?, "
@@ -103,6 +110,12 @@
 	"CREATE TABLE answer (" \
 	" id BLOB PRIMARY KEY, queue BLOB NOT NULL, key BLOB NOT NULL," \
 	" until_wall_ns INTEGER NOT NULL, " ANSWER_FIELDS(AS_DEFINITION) \
+	" sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+
+/* Not among them: databases of schema 1 were made without. It is made before the first group. */
+#define SCHEMA_COMPLETION \
+	"CREATE TABLE IF NOT EXISTS completion (" \
+	" name BLOB PRIMARY KEY, " COMPLETION_FIELDS(AS_DEFINITION) \
 	" sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
 
 #define JOB_INSERT(more_columns, more_parameters, more_set) \
@@ -158,11 +171,23 @@
 	X(Q_RUNS,            "SELECT seq, queue, key, output, " RUN_FIELDS(AS_COLUMN) "r.sum, q.name" \
 	                     " FROM run r LEFT JOIN queue q ON q.id = r.queue ORDER BY r.seq") \
 	X(Q_ANSWERS,         "SELECT id, queue, key, until_wall_ns, " ANSWER_FIELDS(AS_COLUMN) "sum" \
-	                     " FROM answer ORDER BY until_wall_ns, id")
+	                     " FROM answer ORDER BY until_wall_ns, id") \
+	X(Q_HAS_COMPLETION,  "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'completion'")
+
+/* Prepared when their table is there. */
+#define LATE_STATEMENT_TABLE(X) \
+	X(Q_COMPLETION_PUT,  "INSERT OR REPLACE INTO completion (name, " COMPLETION_FIELDS(AS_COLUMN) "sum)" \
+	                     " VALUES (?, " COMPLETION_FIELDS(AS_PARAMETER) "?)") \
+	X(Q_COMPLETION_REMOVE, "DELETE FROM completion WHERE name = ?") \
+	X(Q_COMPLETIONS,     "SELECT name, " COMPLETION_FIELDS(AS_COLUMN) "sum FROM completion ORDER BY name")
 /* clang-format on */
 
 #define X(name, text) name,
-enum statement { STATEMENT_TABLE(X) Q_COUNT };
+enum statement {
+	STATEMENT_TABLE(X) Q_EARLY_COUNT,
+	Q_BEFORE_LATE = Q_EARLY_COUNT - 1,
+	LATE_STATEMENT_TABLE(X) Q_COUNT
+};
 #undef X
 
 #endif

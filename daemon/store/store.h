@@ -40,13 +40,14 @@ struct store_meta {
 };
 
 /* Receives the stored state: queues first, then jobs queue by queue in deadline order, then
- * runs in order, then answers. A negative return stops and is passed on. */
+ * runs in order, then answers, then completions. A negative return stops and is passed on. */
 struct recover_sink {
 	void *ctx;
 	int (*queue)(void *ctx, struct str name, const struct queue_settings *s, bool paused);
 	int (*job)(void *ctx, const struct job_saved *j);
 	int (*run)(void *ctx, uint64_t run_seq, const struct run_record *r);
 	int (*answer)(void *ctx, const struct answer_saved *a);
+	int (*completion)(void *ctx, const struct completion_saved *c);
 	/* Called now and then: `done` of about `total` things. May be NULL. */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 };

@@ -94,6 +94,13 @@ answer_put(void *ctx, const struct answer_saved *a)
 	count(ctx);
 }
 
+static void
+completion_put(void *ctx, const struct completion_saved *c)
+{
+	(void)c;
+	count(ctx);
+}
+
 /* ---- groups ---- */
 
 static int
@@ -239,6 +246,8 @@ store_memory_open(struct store **out)
 		.run_remove = run_remove,
 		.answer_put = answer_put,
 		.answer_remove = name_remove,
+		.completion_put = completion_put,
+		.completion_remove = name_remove,
 	};
 	*out = &st->pub;
 	return 0;

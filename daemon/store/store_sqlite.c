@@ -170,10 +170,14 @@ make_writable(struct sqlite_store *st)
 		st->writable = sqlite3_stricmp((const char *)sqlite3_column_text(q, 0), "wal") == 0;
 	rc = sq_error(st, rc);
 	(void)sqlite3_finalize(q);
-	if (rc || !st->writable)
-		return rc ? rc : ERR_STORE;
-	st->trusted = true;
-	return 0;
+	if (!rc && !st->writable)
+		rc = ERR_STORE;
+	if (!rc)
+		rc = sq_make_tables(st);
+	st->writable = !rc;
+	if (!rc)
+		st->trusted = true;
+	return rc;
 }
 
 static int

@@ -368,6 +368,29 @@ read_shutdown(struct decode *d, const void *m, struct request *out)
 	out->drain_first = pb->drain;
 }
 
+static void
+read_completion_wait(struct decode *d, const void *m, struct request *out)
+{
+	const Wq__V1__CompletionWait *pb = m;
+
+	out->completion = (struct op_completion){
+		.name = bytes(pb->name),
+		.timeout_ns = optional_ms(d, (int)pb->has_timeout_ms_case, pb->timeout_ms),
+	};
+}
+
+static void
+read_completion(struct decode *d, const void *m, struct request *out)
+{
+	const Wq__V1__Completion *pb = m;
+
+	out->completion = (struct op_completion){
+		.name = bytes(pb->name),
+		.level = read_level(d, (int)pb->durability),
+		.idem = read_idem(d, pb->idempotency_id),
+	};
+}
+
 static const struct {
 	enum request_kind kind;
 	void (*read)(struct decode *d, const void *m, struct request *out); /* NULL: no fields */
@@ -398,6 +421,11 @@ static const struct {
 	[WQ__V1__REQUEST__OP_STAT] = { REQ_STAT, NULL },
 	[WQ__V1__REQUEST__OP_RELOAD] = { REQ_RELOAD, NULL },
 	[WQ__V1__REQUEST__OP_SHUTDOWN] = { REQ_SHUTDOWN, read_shutdown },
+	[WQ__V1__REQUEST__OP_COMPLETION_WAIT] = { REQ_COMPLETION_WAIT, read_completion_wait },
+	[WQ__V1__REQUEST__OP_COMPLETE] = { REQ_COMPLETE, read_completion },
+	[WQ__V1__REQUEST__OP_COMPLETE_ALL] = { REQ_COMPLETE_ALL, read_completion },
+	[WQ__V1__REQUEST__OP_COMPLETION_REINIT] = { REQ_COMPLETION_REINIT, read_completion },
+	[WQ__V1__REQUEST__OP_COMPLETION_SHOW] = { REQ_COMPLETION_SHOW, read_completion },
 };
 
 static bool

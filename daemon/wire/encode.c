@@ -135,6 +135,25 @@ wire_put_status(struct buf *out, uint64_t id, enum status st, const char *messag
 }
 
 int
+wire_put_completion(struct buf *out, uint64_t id, enum status st, const struct completion_view *c)
+{
+	Wq__V1__Reply pb;
+	Wq__V1__CompletionInfo info;
+
+	wq__v1__reply__init(&pb);
+	wq__v1__completion_info__init(&info);
+	info.name = encode_bytes(c->name);
+	info.done = c->done;
+	info.open = c->open;
+	info.waiters = c->waiters;
+	info.durability = (Wq__V1__Durability)c->level;
+	pb.id = id;
+	pb.status = (Wq__V1__Status)st;
+	pb.completion = &info;
+	return encode_message(out, &pb.base);
+}
+
+int
 wire_put_hello(struct buf *out, uint64_t id, const struct hello_info *h)
 {
 	Wq__V1__Reply pb;

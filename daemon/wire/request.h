@@ -36,6 +36,11 @@ enum request_kind {
 	REQ_STAT,
 	REQ_RELOAD,
 	REQ_SHUTDOWN,
+	REQ_COMPLETION_WAIT,
+	REQ_COMPLETE,
+	REQ_COMPLETE_ALL,
+	REQ_COMPLETION_REINIT,
+	REQ_COMPLETION_SHOW,
 	REQ_KIND_COUNT
 };
 
@@ -96,6 +101,7 @@ struct request {
 		struct op_queue_delete queue_delete;
 		struct op_drain drain;
 		bool drain_first; /* shutdown */
+		struct op_completion completion;
 	};
 };
 

@@ -43,6 +43,10 @@ wire_put_job_reply(struct buf *out, uint64_t id, const struct job_reply *r, bool
 int
 wire_put_status(struct buf *out, uint64_t id, enum status st, const char *message);
 
+/* What a completion is now, with the reply that says so. */
+int
+wire_put_completion(struct buf *out, uint64_t id, enum status st, const struct completion_view *c);
+
 struct hello_info {
 	const char *server, *instance;
 	uint32_t frame_max, in_flight_max;

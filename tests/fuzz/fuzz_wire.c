@@ -158,6 +158,18 @@ check_values(const struct request *r)
 		fuzz_read(r->ping.echo);
 		wq_assert(r->ping.echo.n <= ECHO_MAX);
 		break;
+	case REQ_COMPLETION_WAIT:
+		fuzz_read(r->completion.name);
+		check_time(r->completion.timeout_ns, true);
+		break;
+	case REQ_COMPLETE:
+	case REQ_COMPLETE_ALL:
+	case REQ_COMPLETION_REINIT:
+	case REQ_COMPLETION_SHOW:
+		fuzz_read(r->completion.name);
+		check_level(r->completion.level);
+		wq_assert(r->completion.idem.n <= IDEM_MAX);
+		break;
 	case REQ_UNKNOWN:
 	case REQ_QUEUE_LIST:
 	case REQ_STAT:

@@ -70,6 +70,9 @@ def wire(pb):
         request(op, **{op: pb.Queue(queue="mail")})
     request("queue-delete", queue_delete=pb.QueueDelete(queue="q", timers=2, timeout_ms=9))
     request("drain", drain=pb.Drain(queue="q", timers=1, pause_after=True, timeout_ms=9))
+    request("completion-wait", completion_wait=pb.CompletionWait(name=b"deploy", timeout_ms=9))
+    for op in ("complete", "complete_all", "completion_reinit", "completion_show"):
+        request(op, **{op: pb.Completion(name=b"deploy", durability=1, idempotency_id=b"i")})
     request("shutdown", shutdown=pb.Shutdown(drain=True))
     for op in ("queue_list", "stat", "reload"):
         kind = {"queue_list": pb.QueueList, "stat": pb.Stat, "reload": pb.Reload}[op]

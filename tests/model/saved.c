@@ -74,6 +74,7 @@ saved_done(struct saved *s)
 	x_free(s->queues);
 	x_free(s->runs);
 	x_free(s->answers);
+	x_free(s->completions);
 	*s = (struct saved){ 0 };
 }
 
@@ -257,6 +258,39 @@ answer_remove(void *ctx, struct str id)
 	DROP(s->answers, s->n_answers, i);
 }
 
+static size_t
+completion_find(const struct saved *s, struct str name)
+{
+	size_t i = 0;
+
+	while (i < s->n_completions && !str_eq(str_from(s->completions[i].name), name))
+		i++;
+	return i;
+}
+
+static void
+completion_put(void *ctx, const struct completion_saved *c)
+{
+	struct saved *s = ctx;
+	size_t i = completion_find(s, c->name);
+	struct saved_completion *to =
+		i < s->n_completions ? &s->completions[i] : GROW(s->completions, s->n_completions);
+
+	to->c = *c;
+	memcpy(to->name, c->name.p, c->name.n);
+	to->name[c->name.n] = '\0';
+}
+
+static void
+completion_remove(void *ctx, struct str name)
+{
+	struct saved *s = ctx;
+	size_t i = completion_find(s, name);
+
+	if (i < s->n_completions)
+		DROP(s->completions, s->n_completions, i);
+}
+
 void
 saved_take(struct saved *s, struct engine *e, struct moment now, size_t limit)
 {
@@ -270,6 +304,8 @@ saved_take(struct saved *s, struct engine *e, struct moment now, size_t limit)
 		.run_remove = run_remove,
 		.answer_put = answer_put,
 		.answer_remove = answer_remove,
+		.completion_put = completion_put,
+		.completion_remove = completion_remove,
 	};
 	size_t before = engine_dirty(e);
 	uint64_t mark = engine_take_dirty(e, now, limit, &sink);
@@ -334,6 +370,12 @@ saved_restore(const struct saved *s, struct engine *e, struct moment now)
 	}
 	for (size_t i = 0; i < s->n_answers; i++)
 		rig_check(engine_restore_answer(e, &s->answers[i].a) == 0);
+	for (size_t i = 0; i < s->n_completions; i++) {
+		struct completion_saved c = s->completions[i].c;
+
+		c.name = str_from(s->completions[i].name);
+		rig_check(engine_restore_completion(e, &c) == 0);
+	}
 	engine_recovered(e, now);
 	x_free(jobs);
 	x_free(runs);

@@ -35,12 +35,18 @@ struct saved_answer {
 	char *id, *queue, *key;
 };
 
+struct saved_completion {
+	struct completion_saved c;
+	char name[KEY_MAX + 1];
+};
+
 struct saved {
 	struct saved_job *jobs;
 	struct saved_queue *queues;
 	struct saved_run *runs;
 	struct saved_answer *answers;
-	size_t n_jobs, n_queues, n_runs, n_answers;
+	struct saved_completion *completions;
+	size_t n_jobs, n_queues, n_runs, n_answers, n_completions;
 	uint64_t mark; /* everything up to it has been taken */
 	uint64_t boot; /* number of the boot; rows keep the one they were written in */
 };

@@ -447,6 +447,41 @@ do_drain(struct player *p, const struct step *st, struct engine_event *ev)
 	engine_do(p, ev);
 }
 
+/* await NAME [timeout=T], complete NAME, complete-all NAME, reinit NAME. */
+static bool
+do_completion(struct player *p, const struct step *st, struct engine_event *ev)
+{
+	static const struct {
+		const char *verb;
+		enum engine_event_kind kind;
+	} verbs[] = { { "await", EV_COMPLETION_WAIT }, { "complete", EV_COMPLETE },
+		{ "complete-all", EV_COMPLETE_ALL }, { "reinit", EV_COMPLETION_REINIT } };
+	struct op_completion op = { .name = str_from(st->words[1]),
+		.timeout_ns = arg_duration(p, st, "timeout", -1),
+		.level = level_of(st),
+		.idem = str_from(arg(st, "id")) };
+
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		if (strcmp(st->words[0], verbs[i].verb) == 0) {
+			ev->kind = verbs[i].kind;
+			ev->completion = &op;
+			engine_do(p, ev);
+			return true;
+		}
+	return false;
+}
+
+/* show NAME: a completion as it is now. */
+static void
+do_show(struct player *p, const struct step *st)
+{
+	struct completion_view v;
+	enum status s = engine_completion_get(p->engine, str_from(st->words[1]), &v);
+
+	snprintf(p->answer, sizeof p->answer, "%s done=%u open=%s waiters=%llu", status_word(s),
+		v.done, v.open ? "yes" : "no", (unsigned long long)v.waiters);
+}
+
 /* disable, enable, kick, delete: one shape. */
 static bool
 do_job(struct player *p, const struct step *st, struct engine_event *ev)
@@ -545,6 +580,20 @@ do_get(struct player *p, const struct step *st)
 			(long long)((v.deadline_wall_ns - WALL_START) / NS_PER_MS));
 }
 
+/* leave LABEL: whoever waits so has gone away. */
+static void
+do_leave(struct player *p, const struct step *st)
+{
+	struct engine_event ev = { .kind = EV_ABANDON };
+
+	for (size_t i = 0; i < p->n_labels; i++)
+		if (strcmp(p->labels[i].name, st->words[1]) == 0)
+			ev.ticket = p->labels[i].ticket;
+	if (ev.ticket == 0)
+		fail(p, "nobody waits as '%s'", st->words[1]);
+	engine_do(p, &ev);
+}
+
 static void
 perform(struct player *p, const struct step *st)
 {
@@ -579,6 +628,10 @@ perform(struct player *p, const struct step *st)
 		do_end(p, st);
 	else if (strcmp(verb, "get") == 0)
 		do_get(p, st);
+	else if (strcmp(verb, "show") == 0)
+		do_show(p, st);
+	else if (strcmp(verb, "leave") == 0)
+		do_leave(p, st);
 	else if (strcmp(verb, "wall") == 0)
 		p->now.wall_ns += st->words[1][0] == '-' ? -duration(p, st->words[1] + 1)
 							 : duration(p, st->words[1] + 1);
@@ -586,7 +639,7 @@ perform(struct player *p, const struct step *st)
 		commit(p);
 	else if (strcmp(verb, "crash") == 0)
 		crash(p, st->n > 1 ? duration(p, st->words[1]) : 0);
-	else if (!do_job(p, st, &ev) && !do_queue(p, st, &ev))
+	else if (!do_job(p, st, &ev) && !do_queue(p, st, &ev) && !do_completion(p, st, &ev))
 		fail(p, "unknown step '%s'", verb);
 }
 

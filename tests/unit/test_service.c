@@ -140,12 +140,18 @@ on_answer(void *ctx, const struct answer_saved *a)
 	(void)ctx, (void)a;
 }
 
+static void
+on_completion(void *ctx, const struct completion_saved *c)
+{
+	(void)ctx, (void)c;
+}
+
 /* All that is dirty is on disk. */
 static void
 commit(void)
 {
 	const struct persist_sink sink = { NULL, on_queue, on_name, on_job, on_job_gone, on_run,
-		on_run_gone, on_answer, on_name };
+		on_run_gone, on_answer, on_name, on_completion, on_name };
 
 	service_committed(svc, engine_take_dirty(engine, now, SIZE_MAX, &sink));
 }

@@ -238,6 +238,34 @@ END_TEST
 
 /* ---- replacing and removing ---- */
 
+START_TEST(completions_come_back)
+{
+	struct store *st = store_open_ok();
+	const struct persist_sink *sink = group_begin(st);
+	struct completion_saved c = { STR("deploy"), UINT32_MAX, false, LEVEL_SYNC };
+	char *text;
+
+	sink->completion_put(sink->ctx, &c);
+	c = (struct completion_saved){ STR("gate"), 2, false, LEVEL_ASYNC };
+	sink->completion_put(sink->ctx, &c);
+	c = (struct completion_saved){ STR("gate"), 0, true, LEVEL_ASYNC };
+	sink->completion_put(sink->ctx, &c);
+	c.name = STR("goes");
+	sink->completion_put(sink->ctx, &c);
+	sink->completion_remove(sink->ctx, STR("goes"));
+	sink->completion_remove(sink->ctx, STR("never there"));
+	group_commit(st);
+	st->ops->close(st);
+	st = store_open_ok();
+	ck_assert_int_eq(recover_text(st, &text, &err), 0);
+	ck_assert_ptr_nonnull(strstr(text, "name=6:deploy done=4294967295 open=0 level=1"));
+	ck_assert_ptr_nonnull(strstr(text, "name=4:gate done=0 open=1 level=2"));
+	ck_assert_ptr_null(strstr(text, "goes"));
+	free(text);
+	st->ops->close(st);
+}
+END_TEST
+
 START_TEST(removed_things_are_gone)
 {
 	struct store *st = store_open_ok();
@@ -356,7 +384,7 @@ START_TEST(many_jobs_come_queue_by_queue_in_deadline_order)
 {
 	struct store *st = store_open_ok();
 	struct order o = { .by_boot = true };
-	struct recover_sink sink = { &o, order_queue, order_job, NULL, NULL, order_progress };
+	struct recover_sink sink = { &o, order_queue, order_job, NULL, NULL, NULL, order_progress };
 
 	for (int i = 0; i < JOBS_MANY;) {
 		const struct persist_sink *put = group_begin(st);
@@ -619,6 +647,7 @@ main(void)
 	tcase_add_test(tc, payloads_of_every_shape);
 	tcase_add_test(tc, a_move_keeps_the_payload);
 	tcase_add_test(tc, payloads_of_finished_instances_are_not_handed_out);
+	tcase_add_test(tc, completions_come_back);
 	tcase_add_test(tc, removed_things_are_gone);
 	tcase_add_test(tc, a_queue_goes_with_all_that_is_in_it);
 	tcase_add_test(tc, many_jobs_come_queue_by_queue_in_deadline_order);

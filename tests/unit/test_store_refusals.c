@@ -596,6 +596,32 @@ START_TEST(a_copy_by_another_program_serves)
 }
 END_TEST
 
+/* As schema 1 was at first: nothing is changed by looking, the table comes with the first group. */
+START_TEST(a_database_without_completions_gets_their_table)
+{
+	struct completion_saved c = { STR("gate"), 2, false, LEVEL_ASYNC };
+	struct store *st = store_open_ok();
+	const struct persist_sink *sink;
+	char *text;
+
+	(void)group_begin(st);
+	group_commit(st);
+	st->ops->close(st);
+	tamper("DROP TABLE completion", false);
+	st = store_open_ok();
+	ck_assert_int_eq(recover_text(st, &text, &err), 0);
+	ck_assert_str_eq(text, "");
+	free(text);
+	sink = group_begin(st);
+	sink->completion_put(sink->ctx, &c);
+	group_commit(st);
+	ck_assert_int_eq(recover_text(st, &text, &err), 0);
+	ck_assert_ptr_nonnull(strstr(text, "name=4:gate done=2"));
+	free(text);
+	st->ops->close(st);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -623,5 +649,6 @@ main(void)
 	tcase_add_test(tc, sto_07_a_read_only_mount);
 	tcase_add_test(tc, a_start_that_was_cut_off_is_begun_again);
 	tcase_add_test(tc, a_copy_by_another_program_serves);
+	tcase_add_test(tc, a_database_without_completions_gets_their_table);
 	return unit_run(s);
 }

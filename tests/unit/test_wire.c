@@ -212,8 +212,9 @@ START_TEST(every_operation_has_its_kind)
 		{ 24, REQ_KICK }, { 25, REQ_QUEUE_CREATE }, { 26, REQ_QUEUE_SET },
 		{ 27, REQ_QUEUE_SHOW }, { 28, REQ_QUEUE_LIST }, { 29, REQ_QUEUE_DELETE },
 		{ 30, REQ_PAUSE }, { 31, REQ_RESUME }, { 32, REQ_DRAIN }, { 33, REQ_STAT },
-		{ 34, REQ_RELOAD }, { 35, REQ_SHUTDOWN }, { 36, REQ_UNKNOWN },
-		{ 200, REQ_UNKNOWN } };
+		{ 34, REQ_RELOAD }, { 35, REQ_SHUTDOWN }, { 36, REQ_COMPLETION_WAIT },
+		{ 37, REQ_COMPLETE }, { 38, REQ_COMPLETE_ALL }, { 39, REQ_COMPLETION_REINIT },
+		{ 40, REQ_COMPLETION_SHOW }, { 99, REQ_UNKNOWN }, { 200, REQ_UNKNOWN } };
 
 	ck_assert_uint_eq(ARRAY_SIZE(ops), REQ_KIND_COUNT + 1);
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
