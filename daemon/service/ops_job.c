@@ -63,7 +63,8 @@ batch_apply(struct service *svc, struct call *c, size_t i)
 		.run_token = c->req->run_token,
 		.update = u,
 	};
-	struct job_reply refused = { .status = ST_INVALID, .message = c->req->batch.why[i] };
+	const char *const *whys = c->req->batch.why;
+	struct job_reply refused = { .status = ST_INVALID, .message = whys ? whys[i] : NULL };
 
 	svc->batch.made_key = false;
 	if (!refused.message)

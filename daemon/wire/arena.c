@@ -8,7 +8,7 @@
 #include "base/assert.h"
 
 #define ARENA_MAGIC 0xa4e7a001u
-#define CHUNK_SIZE  65536u
+#define CHUNK_SIZE  (1u << 20)
 #define ALIGN       8u
 #define HEADER      sizeof(uint64_t) /* before each block: its size */
 

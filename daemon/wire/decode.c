@@ -1,5 +1,6 @@
 /*
- * Bytes to struct request, by protobuf-c into the arena.
+ * Bytes to struct request: the usual hot ones by hand (hot.h), all others by
+ * protobuf-c into the arena.
  *
  * What protobuf-c leaves open is closed here: text has no length there (arena.h
  * knows it), enums may hold any number (each is looked up in its table of
@@ -13,6 +14,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "wire/arena.h"
+#include "wire/hot.h"
 #include "wire/wire.h"
 
 #define OP_FIRST 10 /* field numbers of Request from here on are operations */
@@ -438,7 +440,7 @@ has_later_operation(const Wq__V1__Request *pb)
 }
 
 int
-wire_decode(struct arena *a, const uint8_t *p, size_t n, struct request *out, const char **why)
+wire_decode_any(struct arena *a, const uint8_t *p, size_t n, struct request *out, const char **why)
 {
 	ProtobufCAllocator allocator = { pb_alloc, pb_free, a };
 	struct decode d = { .arena = a };
@@ -465,5 +467,14 @@ wire_decode(struct arena *a, const uint8_t *p, size_t n, struct request *out, co
 	if (d.full)
 		return -ENOMEM;
 	*why = d.why;
+	return 0;
+}
+
+int
+wire_decode(struct arena *a, const uint8_t *p, size_t n, struct request *out, const char **why)
+{
+	if (!hot_decode(a, p, n, out))
+		return wire_decode_any(a, p, n, out, why);
+	*why = NULL;
 	return 0;
 }

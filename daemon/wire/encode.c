@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "wire/frame.h"
+#include "wire/hot.h"
 
 /* More than the fields of a reply beside the output of its run can take. */
 #define REPLY_REST 4096u
@@ -83,12 +84,28 @@ encode_run(Wq__V1__Run *pb, struct name_copy *copy, const struct run_record *r)
 	pb->queue = encode_name(copy, r->queue);
 }
 
+static int
+put_hot_reply(struct buf *out, uint64_t id, const struct job_reply *r)
+{
+	uint8_t msg[HOT_REPLY_MAX];
+	size_t n = hot_put_reply(msg, id, r);
+	int err = 0;
+	uint8_t *p = encode_frame(out, n, &err);
+
+	if (p)
+		memcpy(p, msg, n);
+	return err;
+}
+
 int
 wire_put_job_reply(struct buf *out, uint64_t id, const struct job_reply *r, bool made_key)
 {
 	Wq__V1__Reply pb;
 	Wq__V1__Run run;
 	struct name_copy queue;
+
+	if (hot_reply(r, made_key))
+		return put_hot_reply(out, id, r);
 
 	wq__v1__reply__init(&pb);
 	pb.id = id;

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "wire/encode.h"
 #include "wire/frame.h"
+#include "wire/hot.h"
 
 #define LIST_MAGIC 0x1157a001u
 /* Field numbers of Reply. */
@@ -182,10 +183,25 @@ wire_list_counter(struct wire_list *l, const char *name, int64_t value)
 	return put_piece(l, F_COUNTERS, &pb.base);
 }
 
+/* Of a tag and a length of one byte each. */
+static int
+put_hot_result(struct wire_list *l, const struct job_reply *r)
+{
+	uint8_t piece[2 + HOT_REPLY_MAX];
+	size_t n = hot_put_result(piece + 2, r);
+
+	piece[0] = F_RESULTS << 3 | LENGTH_DELIMITED;
+	piece[1] = (uint8_t)n;
+	return buf_put(&l->pieces, piece, 2 + n);
+}
+
 int
 wire_list_result(struct wire_list *l, const struct job_reply *r, bool made_key)
 {
 	Wq__V1__Result pb;
+
+	if (hot_reply(r, made_key))
+		return put_hot_result(l, r);
 
 	wq__v1__result__init(&pb);
 	pb.status = (Wq__V1__Status)r->status;

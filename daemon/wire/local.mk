@@ -3,6 +3,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/decode.c \
 	%reldir%/encode.c %reldir%/encode.h \
 	%reldir%/frame.c %reldir%/frame.h \
+	%reldir%/hot.c %reldir%/hot.h \
 	%reldir%/list.c \
 	%reldir%/request.h \
 	%reldir%/wire.h

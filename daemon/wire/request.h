@@ -85,7 +85,8 @@ struct request {
 		struct op_update update;
 		struct {
 			const struct op_update *v;
-			/* why[i]: what is wrong with the values of v[i], or NULL */
+			/* why[i]: what is wrong with the values of v[i], or NULL; no why: nothing
+			 * is with any */
 			const char *const *why;
 			size_t n;
 		} batch;

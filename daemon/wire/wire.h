@@ -28,7 +28,8 @@ arena_reset(struct arena *a);
  * a time out of range) gives 0 and `*why` set to a static sentence: answer
  * INVALID with out->id. Unknown operation: REQ_UNKNOWN. Milliseconds are checked
  * before they become nanoseconds. The updates of a batch have each their own why.
- * Text keeps its whole length: a NUL inside is a byte like others.
+ * Text keeps its whole length: a NUL inside is a byte like others. `out` borrows from `p` and from
+ * the arena.
  */
 int
 wire_decode(struct arena *a, const uint8_t *p, size_t n, struct request *out, const char **why);

@@ -55,7 +55,7 @@ check_batch(const struct request *r)
 	wq_assert(r->batch.n <= BATCH_MAX);
 	for (size_t i = 0; i < r->batch.n; i++) {
 		check_name(r->batch.v[i].job);
-		if (r->batch.why[i])
+		if (r->batch.why && r->batch.why[i])
 			wq_assert(*r->batch.why[i] != '\0');
 		else
 			check_update(&r->batch.v[i]);

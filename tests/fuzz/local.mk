@@ -1,7 +1,7 @@
 # Fuzz targets. Each is built with replay.c, which make check runs over its seeds, and, after
 # configure --enable-fuzzers CC=clang, with libFuzzer: make fuzz FUZZ_SECONDS=300 searches with
 # each for so long; what it learns stays in the folder fuzz-corpus of the build tree.
-FUZZ_NAMES = client conf ctl frame reply session text wire
+FUZZ_NAMES = client conf ctl frame hot reply session text wire
 FUZZ_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
 FUZZ_SECONDS = 60
 EXTRA_DIST += %reldir%/seeds %reldir%/make_seeds.py
@@ -26,6 +26,11 @@ UNIT_TESTS += %reldir%/replay_frame
 %canon_reldir%_replay_frame_CPPFLAGS = $(FUZZ_CPPFLAGS) -DFUZZ_SEEDS='"$(abs_srcdir)/%reldir%/seeds/frame"'
 %canon_reldir%_replay_frame_LDADD = $(WQD_LIBS)
 
+UNIT_TESTS += %reldir%/replay_hot
+%canon_reldir%_replay_hot_SOURCES = %reldir%/fuzz_hot.c %reldir%/hot_check.h %reldir%/replay.c
+%canon_reldir%_replay_hot_CPPFLAGS = $(FUZZ_CPPFLAGS) -DFUZZ_SEEDS='"$(abs_srcdir)/%reldir%/seeds/hot"'
+%canon_reldir%_replay_hot_LDADD = $(WQD_LIBS)
+
 UNIT_TESTS += %reldir%/replay_reply
 %canon_reldir%_replay_reply_SOURCES = %reldir%/fuzz_reply.c %reldir%/replay.c
 %canon_reldir%_replay_reply_CPPFLAGS = $(FUZZ_CPPFLAGS) -DFUZZ_SEEDS='"$(abs_srcdir)/%reldir%/seeds/reply"'
@@ -48,7 +53,7 @@ UNIT_TESTS += %reldir%/replay_wire
 
 .PHONY: fuzz
 if FUZZERS
-FUZZERS_BUILT = %reldir%/fuzz_client %reldir%/fuzz_conf %reldir%/fuzz_ctl %reldir%/fuzz_frame \
+FUZZERS_BUILT = %reldir%/fuzz_client %reldir%/fuzz_conf %reldir%/fuzz_ctl %reldir%/fuzz_frame %reldir%/fuzz_hot \
 	%reldir%/fuzz_reply %reldir%/fuzz_session %reldir%/fuzz_text %reldir%/fuzz_wire
 noinst_PROGRAMS += $(FUZZERS_BUILT)
 LIBFUZZER = $(AM_LDFLAGS) -fsanitize=fuzzer
@@ -72,6 +77,11 @@ LIBFUZZER = $(AM_LDFLAGS) -fsanitize=fuzzer
 %canon_reldir%_fuzz_frame_CPPFLAGS = $(FUZZ_CPPFLAGS)
 %canon_reldir%_fuzz_frame_LDFLAGS = $(LIBFUZZER)
 %canon_reldir%_fuzz_frame_LDADD = $(WQD_LIBS)
+
+%canon_reldir%_fuzz_hot_SOURCES = %reldir%/fuzz_hot.c
+%canon_reldir%_fuzz_hot_CPPFLAGS = $(FUZZ_CPPFLAGS)
+%canon_reldir%_fuzz_hot_LDFLAGS = $(LIBFUZZER)
+%canon_reldir%_fuzz_hot_LDADD = $(WQD_LIBS)
 
 %canon_reldir%_fuzz_reply_SOURCES = %reldir%/fuzz_reply.c
 %canon_reldir%_fuzz_reply_CPPFLAGS = $(FUZZ_CPPFLAGS)

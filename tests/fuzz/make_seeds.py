@@ -41,7 +41,10 @@ def frames():
 
 def wire(pb):
     def request(name, **fields):
-        put("wire", name, pb.Request(id=7, **fields).SerializeToString())
+        data = pb.Request(id=7, **fields).SerializeToString()
+        put("wire", name, data)
+        if fields.keys() & {"update", "update_batch", "cancel"}:
+            put("hot", name, data)
 
     update = dict(key=b"host-17", queue="hb", delay_ms=30000, mode=pb.UPDATE_MODE_LATER,
                   if_pending=True, slack_ms=0, max_wait_ms=60000, align_ms=1000, align_exact=True,

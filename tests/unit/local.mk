@@ -37,6 +37,11 @@ tests_unit_test_frame_SOURCES = tests/unit/test_frame.c
 tests_unit_test_frame_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_frame_LDADD = $(TEST_LIBS)
 
+UNIT_TESTS += tests/unit/test_hot
+tests_unit_test_hot_SOURCES = tests/unit/test_hot.c
+tests_unit_test_hot_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_hot_LDADD = $(TEST_LIBS)
+
 UNIT_TESTS += tests/unit/test_wire
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c
 tests_unit_test_wire_CPPFLAGS = $(UNIT_CPPFLAGS)
