@@ -88,6 +88,7 @@ dirty_mark_gone(struct engine *e, struct dirty *d)
 		dirty_mark_first(e, d);
 		break;
 	case DIRTY_JOB:
+	case DIRTY_COMPLETION:
 		dirty_mark(e, d);
 		break;
 	}
