@@ -572,11 +572,13 @@ END_TEST
 int
 main(int argc, char **argv)
 {
-	Suite *s = suite_create("spawn");
-	TCase *tc = unit_case(s, "spawn");
+	Suite *s;
+	TCase *tc;
 
 	if (argc > 1 && strcmp(argv[1], "--report") == 0)
 		return report();
+	s = suite_create("spawn");
+	tc = unit_case(s, "spawn");
 	tcase_add_test(tc, the_environment_is_exactly_the_documented_one);
 	tcase_add_test(tc, the_longest_names_fit_into_the_environment);
 	tcase_add_test(tc, the_command_is_searched_in_the_path_of_the_handler);
