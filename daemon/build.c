@@ -198,7 +198,7 @@ build_service(struct daemon *d)
 		.ctx = d,
 	};
 	const struct reactor *re = loop_reactor(d->loop);
-	int fd;
+	int fd = -1;
 
 	daemon_service_hooks(&svc);
 	if (service_new(&svc, &d->svc) < 0)

@@ -522,9 +522,9 @@ int
 config_read(const char *path, struct config *c, char *why, size_t size)
 {
 	struct loading l = { .path = path, .c = c };
-	const char *what;
-	char *text;
-	int line, err;
+	const char *what = "";
+	char *text = NULL;
+	int line = 0, err;
 
 	err = source_read(path, &text, &what, &line);
 	if (err == ERR_CONFIG) {

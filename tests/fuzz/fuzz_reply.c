@@ -113,7 +113,7 @@ static Wq__V1__Reply *
 read_back(struct buf *out)
 {
 	const uint8_t *msg;
-	size_t len, need;
+	size_t len = 0, need;
 	Wq__V1__Reply *pb;
 
 	wq_assert(frame_next(buf_head(out), buf_len(out), WIRE_REPLY_MAX, &msg, &len, &need) ==

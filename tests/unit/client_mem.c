@@ -1,22 +1,14 @@
 #include "unit/client_mem.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
+
+#include "client/mem.h"
 
 static _Atomic int64_t live;
 static _Atomic int64_t countdown = -1;
 static _Atomic bool failed;
 static int64_t live_before;
-
-/* clang-format off */
-void *__real_mem_alloc(size_t n);
-void *__real_mem_zalloc(size_t n);
-void *__real_mem_grow(void *p, size_t n, size_t size);
-void __real_mem_free(void *p);
-void *__wrap_mem_alloc(size_t n);
-void *__wrap_mem_zalloc(size_t n);
-void *__wrap_mem_grow(void *p, size_t n, size_t size);
-void __wrap_mem_free(void *p);
-/* clang-format on */
 
 void
 client_mem_fail_after(int64_t n)
@@ -49,34 +41,35 @@ counted(void *p)
 }
 
 void *
-__wrap_mem_alloc(size_t n)
+mem_alloc(size_t n)
 {
-	return hit() ? NULL : counted(__real_mem_alloc(n));
+	return hit() ? NULL : counted(malloc(n ? n : 1));
 }
 
 void *
-__wrap_mem_zalloc(size_t n)
+mem_zalloc(size_t n)
 {
-	return hit() ? NULL : counted(__real_mem_zalloc(n));
+	return hit() ? NULL : counted(calloc(1, n ? n : 1));
 }
 
 void *
-__wrap_mem_grow(void *p, size_t n, size_t size)
+mem_grow(void *p, size_t n, size_t size)
 {
+	size_t bytes;
 	void *q;
 
-	if (hit())
+	if (hit() || __builtin_mul_overflow(n, size, &bytes))
 		return NULL;
-	q = __real_mem_grow(p, n, size);
+	q = realloc(p, bytes ? bytes : 1);
 	return p ? q : counted(q);
 }
 
 void
-__wrap_mem_free(void *p)
+mem_free(void *p)
 {
 	if (p)
 		live--;
-	__real_mem_free(p);
+	free(p);
 }
 
 static void

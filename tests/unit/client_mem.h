@@ -1,6 +1,6 @@
 /*
- * Stands in for client/mem.c in the tests of libwq (by the linker's --wrap): counts what is
- * allocated, and can make the Nth allocation fail.
+ * Stands in for client/mem.c in the tests of libwq, whose archive has no need of its own then:
+ * counts what is allocated, and can make the Nth allocation fail.
  */
 #ifndef WQD_TESTS_CLIENT_MEM_H
 #define WQD_TESTS_CLIENT_MEM_H

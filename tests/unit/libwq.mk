@@ -1,39 +1,32 @@
 # libwq against a scripted daemon. Its allocations go through the test (client_mem.c).
 CLIENT_TEST_FILES = tests/unit/fakewqd.c tests/unit/fakewqd.h tests/unit/client_mem.c \
 	tests/unit/client_mem.h
-CLIENT_TEST_WRAP = -Wl,--wrap=mem_alloc -Wl,--wrap=mem_zalloc \
-	-Wl,--wrap=mem_grow -Wl,--wrap=mem_free
 CLIENT_TEST_LIBS = client/libwqclient.la daemon/libwqd.a $(PROTOBUF_C_LIBS) $(CHECK_LIBS)
 
 UNIT_TESTS += tests/unit/test_libwq
 tests_unit_test_libwq_SOURCES = tests/unit/test_libwq.c $(CLIENT_TEST_FILES)
-tests_unit_test_libwq_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_libwq_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
+tests_unit_test_libwq_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
 tests_unit_test_libwq_LDADD = $(CLIENT_TEST_LIBS)
 
 UNIT_TESTS += tests/unit/test_libwq_link
 tests_unit_test_libwq_link_SOURCES = tests/unit/test_libwq_link.c $(CLIENT_TEST_FILES)
-tests_unit_test_libwq_link_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_libwq_link_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
+tests_unit_test_libwq_link_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
 tests_unit_test_libwq_link_LDADD = $(CLIENT_TEST_LIBS)
 
 UNIT_TESTS += tests/unit/test_libwq_look
 tests_unit_test_libwq_look_SOURCES = tests/unit/test_libwq_look.c $(CLIENT_TEST_FILES)
-tests_unit_test_libwq_look_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_libwq_look_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
+tests_unit_test_libwq_look_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
 tests_unit_test_libwq_look_LDADD = $(CLIENT_TEST_LIBS) $(LIBEVENT_LIBS)
 
 UNIT_TESTS += tests/unit/test_libwq_fault
 tests_unit_test_libwq_fault_SOURCES = tests/unit/test_libwq_fault.c $(CLIENT_TEST_FILES)
-tests_unit_test_libwq_fault_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_libwq_fault_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
+tests_unit_test_libwq_fault_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
 tests_unit_test_libwq_fault_LDADD = $(CLIENT_TEST_LIBS)
 
 UNIT_TESTS += tests/unit/test_libwq_parts
 tests_unit_test_libwq_parts_SOURCES = tests/unit/test_libwq_parts.c $(CLIENT_TEST_FILES)
 tests_unit_test_libwq_parts_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir) \
 	-DSOURCE_DIR='"$(abs_top_srcdir)"'
-tests_unit_test_libwq_parts_LDFLAGS = $(AM_LDFLAGS) $(CLIENT_TEST_WRAP)
 tests_unit_test_libwq_parts_LDADD = $(CLIENT_TEST_LIBS)
 
 # The public headers, as C99 and as C++11, each alone.
