@@ -679,7 +679,7 @@ START_TEST(bad_addresses_are_errors_with_a_sentence)
 	ck_assert_uint_eq(strlen(path), 107);
 	{
 		struct listener *ln;
-		char address[160];
+		char address[320];
 
 		snprintf(address, sizeof address, "unix:%s", path);
 		ck_assert_int_eq(listener_open(conns, address, &options, &ln, &error), 0);
