@@ -22,7 +22,9 @@
 static int
 failed(struct daemon *d, int exit, const char *event, const char *detail)
 {
-	log_error(event, "error=\"%s\"", detail);
+	char field[1024];
+
+	log_error(event, "error=%s", log_field(field, sizeof field, str_from(detail)));
 	systemd_status(d->sd, "%s: %s", event, detail);
 	return d->exit = exit;
 }
@@ -341,12 +343,13 @@ parts_apply_queues(struct daemon *d, const struct config *conf)
 {
 	for (size_t i = 0; i < conf->n_queues; i++) {
 		const struct config_queue *q = &conf->queues[i];
+		char name[512];
 		int r = service_configure_queue(
 			d->svc, clock_now(), str_from(q->name), &q->settings);
 
 		if (r < 0)
-			log_error("queue_not_configured", "queue=%s error=\"%s\"", q->name,
-				err_str(r));
+			log_error("queue_not_configured", "queue=%s error=\"%s\"",
+				log_field(name, sizeof name, str_from(q->name)), err_str(r));
 	}
 }
 

@@ -70,7 +70,10 @@ log_field(char *dst, size_t size, struct str s)
 	for (size_t i = 0; i < s.n && o + 6 < size; i++) {
 		uint8_t c = (uint8_t)s.p[i];
 
-		if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\') {
+		if (c == '"' || c == '\\') {
+			dst[o++] = '\\';
+			dst[o++] = (char)c;
+		} else if (c < 0x20 || c >= 0x7f) {
 			dst[o++] = '\\';
 			dst[o++] = 'x';
 			dst[o++] = hex[c >> 4];

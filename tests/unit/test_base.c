@@ -102,7 +102,8 @@ START_TEST(log_field_cannot_forge_a_line)
 {
 	char dst[64];
 
-	ck_assert_str_eq(log_field(dst, sizeof dst, STR("a\nb\"\x80")), "\"a\\x0ab\\x22\\x80\"");
+	ck_assert_str_eq(
+		log_field(dst, sizeof dst, STR("a\nb\"\\\x80")), "\"a\\x0ab\\\"\\\\\\x80\"");
 	ck_assert_uint_lt(strlen(log_field(dst, 16, STR("0123456789012345678901234567"))), 16);
 }
 END_TEST
