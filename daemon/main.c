@@ -1,15 +1,18 @@
 /*
  * wqd: arguments only; daemon.c does the rest.
  */
+#include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "conf/conf.h"
 #include "daemon.h"
 
-enum { OPT_SOCKET = 256, OPT_STATE_DIR, OPT_CHECK, OPT_DUMP, OPT_VERSION };
+enum { OPT_SOCKET = 256, OPT_STATE_DIR, OPT_CHECK, OPT_DUMP };
 
 static const struct {
 	struct option opt;
@@ -23,7 +26,7 @@ static const struct {
 	{ { "check", no_argument, NULL, OPT_CHECK }, NULL, "check the configuration and exit" },
 	{ { "dump-options", optional_argument, NULL, OPT_DUMP }, "text|man",
 		"list every option and queue setting and exit" },
-	{ { "version", no_argument, NULL, OPT_VERSION }, NULL, "print the version and exit" },
+	{ { "version", no_argument, NULL, 'V' }, NULL, "print the version and exit" },
 	{ { "help", no_argument, NULL, 'h' }, NULL, "print this and exit" },
 };
 
@@ -34,15 +37,16 @@ usage(FILE *to)
 	      "Delayed work as a service: runs in the foreground until SIGTERM.\n\n",
 		to);
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
-		char name[64];
+		const struct option *o = &options[i].opt;
+		bool maybe = o->has_arg == optional_argument;
+		char letter[8] = "    ", name[64];
 
-		snprintf(name, sizeof name, "%s--%s%s%s",
-			options[i].opt.val == 'c'           ? "-c, "
-				: options[i].opt.val == 'h' ? "-h, "
-							    : "    ",
-			options[i].opt.name, options[i].arg ? "=" : "",
-			options[i].arg ? options[i].arg : "");
-		fprintf(to, "  %-28s %s\n", name, options[i].doc);
+		if (o->val < OPT_SOCKET)
+			snprintf(letter, sizeof letter, "-%c, ", o->val);
+		snprintf(name, sizeof name, "%s--%s%s%s%s%s", letter, o->name, maybe ? "[" : "",
+			options[i].arg ? "=" : "", options[i].arg ? options[i].arg : "",
+			maybe ? "]" : "");
+		fprintf(to, "  %-30s %s\n", name, options[i].doc);
 	}
 	fputs("\nSIGHUP reads the configuration again. See wqd(8) and wqd.conf(5).\n", to);
 }
@@ -58,23 +62,42 @@ dump(const char *format)
 	return fflush(stdout) == 0 ? WQD_EXIT_OK : WQD_EXIT_FAILED;
 }
 
+/* The socket's address is handed to runs, which have a working directory of their own. */
+static int
+absolute(char *dst, size_t size, const char *path)
+{
+	char cwd[PATH_MAX] = "";
+	int n;
+
+	if (path[0] != '/' && !getcwd(cwd, sizeof cwd))
+		return -errno;
+	n = snprintf(dst, size, "%s%s%s", cwd, cwd[0] ? "/" : "", path);
+	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+}
+
 int
 main(int argc, char **argv)
 {
 	struct option longopts[ARRAY_SIZE(options) + 1] = { 0 };
 	struct daemon_options opt = { 0 };
+	char socket[PATH_MAX];
 	bool check = false;
-	int c;
+	int c, r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
 		longopts[i] = options[i].opt;
-	while ((c = getopt_long(argc, argv, "c:h", longopts, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "c:hV", longopts, NULL)) != -1) {
 		switch (c) {
 		case 'c':
 			opt.config = optarg;
 			break;
 		case OPT_SOCKET:
-			opt.socket = optarg;
+			r = absolute(socket, sizeof socket, optarg);
+			if (r < 0) {
+				fprintf(stderr, "wqd: --socket: %s: %s\n", optarg, strerror(-r));
+				return WQD_EXIT_FAILED;
+			}
+			opt.socket = socket;
 			break;
 		case OPT_STATE_DIR:
 			opt.state_dir = optarg;
@@ -84,7 +107,7 @@ main(int argc, char **argv)
 			break;
 		case OPT_DUMP:
 			return dump(optarg);
-		case OPT_VERSION:
+		case 'V':
 			puts(PACKAGE_STRING);
 			return WQD_EXIT_OK;
 		case 'h':

@@ -71,7 +71,7 @@ class Notify:
 
 
 class Daemon:
-    def __init__(self, root, conf="", env=None, wrapper=(), args=(), listen=None):
+    def __init__(self, root, conf="", env=None, wrapper=(), args=(), listen=None, cwd=False):
         self.root = pathlib.Path(root)
         self.state = self.root / "state"
         self.state.mkdir(mode=0o700, exist_ok=True)
@@ -79,6 +79,7 @@ class Daemon:
         self.address = f"unix:{self.sock}"
         self.conf_path = self.root / "wqd.conf"
         self.listen = listen
+        self.cwd = self.root if cwd else None
         self.write_conf(conf)
         self.env = dict(os.environ, **(env or {}))
         self.wrapper, self.args = list(wrapper), list(args)
@@ -100,7 +101,8 @@ class Daemon:
         env = dict(self.env, NOTIFY_SOCKET=self.notify.path)
         self.proc = subprocess.Popen(
             [*self.wrapper, str(WQD), "-c", str(self.conf_path), *self.args], env=env,
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
+            cwd=self.cwd, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            start_new_session=True)
         if wait:
             self.wait_ready()
         return self

@@ -3,7 +3,7 @@ import re
 import signal
 import subprocess
 
-from conftest import WQD, until
+from conftest import SOURCE, WQD, handler, until
 
 
 def wqd_cmd(*args):
@@ -50,6 +50,25 @@ def test_usage_errors_are_status_2(tmp):
         assert done.stderr
 
 
+def test_help_and_the_manual_name_the_same_options():
+    text = wqd_cmd("--help").stdout
+    assert text == wqd_cmd("-h").stdout
+    page = (SOURCE / "docs/man/wqd.8").read_text().replace("\\-", "-")
+    page = page[page.index("\n.SH OPTIONS"):page.index("\n.SH SIGNALS")]
+    named = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text[text.index("\n\n"):]))
+    assert named == set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", page))
+    assert wqd_cmd("-V").stdout == wqd_cmd("--version").stdout != ""
+
+
+def test_a_relative_socket_is_found_by_runs(make_daemon):
+    d = make_daemon(handler("env", "env") + "queue q { handler = env }\n", start=False,
+                    args=["--socket", "s"], cwd=True)
+    d.start()
+    d.ctl("update", "q/k", "0", check=0)
+    run = d.json("wait", "q/k")
+    assert f"\nWQ_SERVER={d.address}\n" in run["output"]
+
+
 def test_dump_has_every_setting_that_a_queue_shows(wqd):
     text = wqd_cmd("--dump-options").stdout
     queue_part = text[text.index("\nqueue "):]
@@ -63,7 +82,7 @@ def test_a_broken_file_keeps_the_old_settings(make_daemon):
     d.write_conf("queue q { max_active = 5 }\nnonsense = 1\n")
     hup(d, "event=reload_refused")
     assert int(settings(d, "q")["max_active"]) == 3
-    assert f"{d.conf_path}:4: unknown option" in d.text()
+    assert f'error="{d.conf_path}:4: unknown option \\"nonsense\\"' in d.text()
     assert d.ctl("reload").returncode != 0
     d.write_conf("queue q { max_active = 5 }\n")
     d.ctl("reload", check=0)
