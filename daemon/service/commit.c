@@ -94,7 +94,7 @@ group_failed(struct committer *c, const struct group_done *d)
 		service_set_degraded(c->svc, true);
 	}
 	c->state = COMMIT_FAILING;
-	service_commit_failed(c->svc, d->mark, d->result);
+	service_commit_failed(c->svc, d->result);
 }
 
 static void

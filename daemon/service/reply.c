@@ -173,7 +173,10 @@ reply_job(struct service *svc, struct ticket *t, const struct job_reply *r, bool
 	struct session *s = t->s;
 	struct buf *out = reply_begin(s);
 
-	if (out && must_wait(svc, durable)) {
+	if (out && must_wait(svc, durable) && svc->degraded) {
+		reply_status(s, t->request_id, ST_STORAGE_ERROR, storage_error.message);
+		out = NULL;
+	} else if (out && must_wait(svc, durable)) {
 		buf_consume(&svc->scratch, buf_len(&svc->scratch));
 		if (put_answer(svc, &svc->scratch, t, r) == 0)
 			hold(s, t->request_id, buf_len(&svc->scratch));

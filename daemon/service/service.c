@@ -194,10 +194,10 @@ service_committed(struct service *svc, uint64_t mark)
 }
 
 void
-service_commit_failed(struct service *svc, uint64_t mark, int error)
+service_commit_failed(struct service *svc, int error)
 {
 	CHECK_OBJ(svc, SERVICE_MAGIC);
-	release_held(svc, mark, error);
+	release_held(svc, UINT64_MAX, error);
 }
 
 void

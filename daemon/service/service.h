@@ -63,14 +63,16 @@ void
 service_step(struct service *svc, struct moment now, const struct engine_event *ev);
 /*
  * Group commit progress. Durable replies wait until `mark` (engine_dirty_mark of their step)
- * is covered; service_commit_failed answers those up to `mark` with STORAGE_ERROR.
+ * is covered. service_commit_failed answers all that wait with STORAGE_ERROR: what came after the
+ * failed group is committed only when that has been.
  */
 void
 service_committed(struct service *svc, uint64_t mark);
 void
-service_commit_failed(struct service *svc, uint64_t mark, int error);
+service_commit_failed(struct service *svc, int error);
 /* While degraded, updates of levels sync and async are refused with STORAGE_ERROR before
- * anything changes; cancel, completion and reads go on. */
+ * anything changes; cancel, completion and reads go on, and what would have to wait for a commit
+ * gets STORAGE_ERROR at once. */
 void
 service_set_degraded(struct service *svc, bool degraded);
 /* From now on newcomers are REFUSED_DRAINING. */

@@ -129,7 +129,7 @@ commit(struct fuzz_in *in)
 
 	saved_take(&w.saved, w.e, w.now, limit);
 	if (outcome == 0)
-		service_commit_failed(w.svc, w.saved.mark, -ENOSPC);
+		service_commit_failed(w.svc, -ENOSPC);
 	else
 		service_committed(w.svc, w.saved.mark);
 	service_set_degraded(w.svc, outcome == 0);

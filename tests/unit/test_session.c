@@ -824,18 +824,43 @@ START_TEST(durable_replies_wait_for_the_commit_that_covers_them)
 }
 END_TEST
 
-START_TEST(a_failed_commit_is_told_to_those_it_covers)
+START_TEST(a_failed_commit_is_told_to_all_who_wait)
 {
 	greet(&a);
 	send_update(&a, 2, "k", SYNC);
 	send_update(&a, 3, "l", SYNC);
 	ck_assert_int_eq(input(&a), 0);
-	service_commit_failed(svc, 1, -ENOSPC);
+	service_commit_failed(svc, -ENOSPC);
 	expect(&a, 2, ST_STORAGE_ERROR);
-	expect_silence(&a);
-	/* The group is tried again and comes through. */
+	/* Of a later group: that has to wait until this one comes through, which may be for ever. */
+	expect(&a, 3, ST_STORAGE_ERROR);
+	ck_assert_uint_eq(service_waiting_commit(svc), 0);
 	service_committed(svc, 2);
-	expect(&a, 3, ST_CREATED);
+	expect_silence(&a);
+}
+END_TEST
+
+START_TEST(nobody_waits_for_a_failing_store)
+{
+	Wq__V1__Cancel k;
+
+	greet(&a);
+	send_update(&a, 2, "k", SYNC);
+	ck_assert_int_eq(input(&a), 0);
+	service_set_degraded(svc, true);
+	service_commit_failed(svc, -ENOSPC);
+	expect(&a, 2, ST_STORAGE_ERROR);
+	/* Not refused as updates are, but it can't be on disk before that one. */
+	wq__v1__cancel__init(&k);
+	k.key = bin("k");
+	k.durability = SYNC;
+	send_request(&a, 3, WQ__V1__REQUEST__OP_CANCEL, &k);
+	ck_assert_int_eq(input(&a), 0);
+	expect(&a, 3, ST_STORAGE_ERROR);
+	ck_assert_uint_eq(scripted_count(&engine, EV_CANCEL), 1);
+	ck_assert_uint_eq(service_waiting_commit(svc), 0);
+	service_set_degraded(svc, false);
+	service_committed(svc, engine.mark);
 	expect_silence(&a);
 }
 END_TEST
@@ -966,7 +991,7 @@ START_TEST(a_failed_commit_spoils_only_the_durable_updates_of_a_batch)
 	Wq__V1__Reply *pb;
 
 	durable_batch();
-	service_commit_failed(svc, 2, -EIO);
+	service_commit_failed(svc, -EIO);
 	pb = next_reply(&a);
 	ck_assert_uint_eq(pb->n_results, 4);
 	for (int i = 0; i < 4; i++)
@@ -1321,7 +1346,8 @@ main(void)
 	tc = unit_case(s, "durable");
 	tcase_add_checked_fixture(tc, up, down);
 	tcase_add_test(tc, durable_replies_wait_for_the_commit_that_covers_them);
-	tcase_add_test(tc, a_failed_commit_is_told_to_those_it_covers);
+	tcase_add_test(tc, a_failed_commit_is_told_to_all_who_wait);
+	tcase_add_test(tc, nobody_waits_for_a_failing_store);
 	tcase_add_test(tc, held_replies_of_a_gone_client_fall_away);
 	tcase_add_test(tc, held_replies_count_as_in_flight_and_as_unsent);
 	tcase_add_test(tc, a_batch_answers_each_in_its_place);
