@@ -381,6 +381,20 @@ hung_up(int fd)
 	return poll(&p, 1, 0) > 0;
 }
 
+/* Whether a paused peer has hung up and is done with. What it sent before is still to be taken: its
+ * replies, which nobody waits for, are dropped first, and what else paused it has until the next
+ * look to end. */
+static bool
+has_left_us(struct conn *c)
+{
+	if (!c->paused || !hung_up(c->fd))
+		return false;
+	if (c->deaf)
+		return true;
+	c->deaf = true;
+	return false;
+}
+
 static void
 conn_timer(void *arg)
 {
@@ -390,7 +404,7 @@ conn_timer(void *arg)
 	CHECK_OBJ(c, CONN_MAGIC);
 	c->timer_ns = INT64_MAX;
 	if ((c->state != CONN_OPEN && c->close_by_ns <= now_ns) ||
-		(c->state == CONN_OPEN && c->paused && hung_up(c->fd))) {
+		(c->state == CONN_OPEN && has_left_us(c))) {
 		conn_gone(c);
 		return;
 	}

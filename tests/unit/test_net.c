@@ -42,7 +42,7 @@ static struct conns *conns;
 static struct echo *last; /* the newest session */
 static int n_open, n_closed, n_refused, n_ticks, n_turns;
 static int64_t tick_seen;
-static size_t out_limit;
+static size_t out_limit, n_lines;
 static int64_t deadline;
 static char log_of_turn[64]; /* what came in which order */
 
@@ -113,6 +113,7 @@ echo_input(void *session, struct moment now, struct buf *in)
 			e->closing = true;
 		ck_assert_int_eq(buf_put(&e->out, buf_head(in), n), 0);
 		buf_consume(in, n);
+		n_lines++;
 	}
 	return 0;
 }
@@ -196,6 +197,7 @@ up(void)
 
 	n_open = n_closed = n_refused = n_ticks = n_turns = 0;
 	out_limit = 1u << 20;
+	n_lines = 0;
 	deadline = INT64_MAX;
 	log_of_turn[0] = '\0';
 	snprintf(dir, sizeof dir, "/tmp/wqd-net-XXXXXX");
@@ -994,6 +996,31 @@ START_TEST(a_paused_peer_that_hangs_up_is_noticed)
 }
 END_TEST
 
+/* It sends more than the replies that it leaves unread leave room for, and shuts its end. */
+START_TEST(requests_of_a_paused_peer_that_hangs_up_are_taken)
+{
+	static char line[1000];
+	size_t sent = 0, idle = 0;
+	int fd = pair();
+
+	memset(line, 'x', sizeof line - 1);
+	line[sizeof line - 1] = '\n';
+	last->out_limit = 50000;
+	while (idle < 20) {
+		ssize_t n = send(fd, line, sizeof line, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		idle = n == (ssize_t)sizeof line ? 0 : idle + 1;
+		sent += n == (ssize_t)sizeof line;
+		ck_assert_int_eq(loop_turn(loop, false), 0);
+	}
+	ck_assert_uint_lt(n_lines, sent);
+	ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+	UNTIL(n_closed == 1);
+	ck_assert_uint_eq(n_lines, sent);
+	close(fd);
+}
+END_TEST
+
 START_TEST(requests_of_a_peer_that_is_gone_are_taken_all_the_same)
 {
 	int fd = pair();
@@ -1145,6 +1172,7 @@ main(void)
 	tcase_add_test(tc, a_paused_session_goes_on_with_what_it_left);
 	tcase_add_test(tc, more_to_do_comes_turn_by_turn_and_keeps_the_loop_awake);
 	tcase_add_test(tc, a_paused_peer_that_hangs_up_is_noticed);
+	tcase_add_test(tc, requests_of_a_paused_peer_that_hangs_up_are_taken);
 	tcase_add_test(tc, requests_of_a_peer_that_is_gone_are_taken_all_the_same);
 	tcase_add_test(tc, closing_sends_the_last_reply_first);
 	tcase_add_test(tc, a_deadline_expires_and_closes);
