@@ -7,8 +7,8 @@
 const char *const play_queue_names[REF_QUEUES] = { "fast", "ordered", "none" };
 static const char *const queue_settings[REF_QUEUES] = {
 	"handler=h max_active=2 retention=300ms",
-	"handler=h ordered=yes max_attempts=3 retry_delay=4ms retry_max_delay=10ms slack=3ms "
-	"max_wait=40ms misfire=rearm retention=200ms durability=sync",
+	("handler=h ordered=yes max_attempts=3 retry_delay=4ms retry_max_delay=10ms slack=3ms "
+	 "max_wait=40ms misfire=rearm retention=200ms durability=sync"),
 	"max_active=2 misfire=skip retention=50ms retention_count=6",
 };
 

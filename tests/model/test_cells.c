@@ -257,19 +257,32 @@ check_deadlines(const struct rig *r, const struct row *row, enum column c, const
 	ck_assert_uint_eq(a->r.coalesced, columns[c].pending ? 1 : 0);
 }
 
+struct cell_text {
+	char how[8], reply[32], after[8];
+};
+
+static struct cell_text
+cell_text(const char *text)
+{
+	struct cell_text t = { 0 };
+
+	if (text[0] >= 'a' && text[0] <= 'z')
+		ck_assert_int_eq(sscanf(text, "%7s %31s %7s", t.how, t.reply, t.after), 3);
+	else
+		ck_assert_int_eq(sscanf(text, "%31s %7s", t.reply, t.after), 2);
+	return t;
+}
+
 START_TEST(cell)
 {
 	const struct row *row = &rows[_i / COLUMNS];
 	enum column c = (enum column)(_i % COLUMNS);
-	char how[8] = "", reply[32], after[8];
-	const char *text = row->cell[c], *state;
+	struct cell_text t = cell_text(row->cell[c]);
+	const char *how = t.how, *reply = t.reply, *after = t.after, *state;
 	struct rig r;
 	const struct answer *a;
 	uint64_t ticket;
 
-	if (sscanf(text, "%31s %7s", reply, after) == 2 && strcspn(text, " ") < strlen(text) &&
-		strchr("abcdefghijklmnopqrstuvwxyz", text[0]))
-		ck_assert_int_eq(sscanf(text, "%7s %31s %7s", how, reply, after), 3);
 	set_up(&r, c);
 	ticket = ask(&r, row);
 	if (how[0])
@@ -295,16 +308,67 @@ START_TEST(cell)
 }
 END_TEST
 
+/* The fault set before has not been met. */
+static bool
+fault_is_left(void)
+{
+	for (int i = 0; i < 200; i++) {
+		void *p = x_alloc(1);
+
+		if (!p)
+			return true;
+		x_free(p);
+	}
+	alloc_fault_set(-1, 0);
+	return false;
+}
+
+/* One allocation fails, each in turn: the request is done as ever, or refused and without trace. */
+START_TEST(cell_without_memory)
+{
+	const struct row *row = &rows[_i / COLUMNS];
+	enum column c = (enum column)(_i % COLUMNS);
+	struct cell_text t = cell_text(row->cell[c]);
+	bool left = false;
+
+	for (int n = 0; !left; n++) {
+		const struct answer *a;
+		struct rig r;
+
+		set_up(&r, c);
+		alloc_fault_set(n, 0);
+		a = rig_answer(&r, ask(&r, row));
+		left = fault_is_left();
+		engine_verify(r.e);
+		if (a && a->r.status == ST_REFUSED_LIMIT) {
+			ck_assert(!left);
+			ck_assert_str_eq(rig_state(&r, "job"), columns[c].state);
+			ck_assert(!rig_running(&r, "job") || !rig_running(&r, "job")->killed);
+			if (columns[c].pending)
+				ck_assert_uint_eq(rig_get(&r, "job").coalesced, 0);
+		} else if (a) {
+			ck_assert_str_eq(status_word(a->r.status), t.reply);
+		} else {
+			ck_assert(t.how[0] != '\0');
+		}
+		rig_done(&r);
+	}
+}
+END_TEST
+
 int
 main(void)
 {
 	static char names[ROWS * COLUMNS][80];
 	Suite *s = suite_create("cells");
+	TCase *tc;
 
 	for (int i = 0; i < ROWS * COLUMNS; i++) {
 		snprintf(names[i], sizeof names[i], "%s in %s", rows[i / COLUMNS].name,
 			columns[i % COLUMNS].name);
-		tcase_add_loop_test(unit_case(s, names[i]), cell, i, i + 1);
+		tc = unit_case(s, names[i]);
+		tcase_add_loop_test(tc, cell, i, i + 1);
+		tcase_add_loop_test(tc, cell_without_memory, i, i + 1);
 	}
 	return unit_run(s);
 }
