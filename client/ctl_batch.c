@@ -29,6 +29,7 @@ struct feed {
 	int exit;
 	bool stop; /* the connection or stdout is gone */
 	struct ctl_target targets[BATCH_MAX];
+	uint64_t lines[BATCH_MAX];
 	size_t len;
 	char buf[READ_SIZE];
 };
@@ -40,16 +41,29 @@ note_exit(struct feed *f, int status)
 		f->exit = status;
 }
 
+/* A refusal in text says which line; in JSON it has queue and key. */
+static int
+show(struct feed *f, size_t i, const wq_reply_t *reply)
+{
+	const char *why =
+		reply->message && reply->message[0] ? reply->message : wq_strerror(reply->result);
+
+	if (f->c->json || reply->result != -(int)reply->status || reply->result == 0)
+		return ctl_show_reply(f->c, &f->targets[i], reply);
+	return ctl_error(f->c, ctl_exit_of(reply->result), wq_error_word(reply->result),
+		"line %llu: %s", (unsigned long long)f->lines[i], why);
+}
+
 static void
 on_reply(wq_t *wq, const wq_reply_t *reply, void *arg)
 {
 	struct feed *f = arg;
-	const struct ctl_target *t = &f->targets[f->answered++];
+	size_t i = f->answered++;
 
 	(void)wq;
 	if (f->stop)
 		return;
-	note_exit(f, ctl_show_reply(f->c, t, reply));
+	note_exit(f, show(f, i, reply));
 	if (reply->result < 0 && ctl_exit_of(reply->result) == CTL_NO_DAEMON)
 		f->stop = true;
 }
@@ -92,6 +106,7 @@ gather(struct feed *f, const struct ctl_target *t, int64_t delay_ms)
 		fail(f, rc);
 		return;
 	}
+	f->lines[f->n] = f->line;
 	f->targets[f->n++] = *t;
 	f->bytes += sizeof *t + f->opts->payload_len;
 	if (f->n == BATCH_MAX || f->bytes >= BATCH_BYTES)

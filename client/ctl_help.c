@@ -112,7 +112,8 @@ ctl_do_help(struct ctl *c)
 	if (v)
 		return ctl_help_verb(v);
 	if (c->n_args > 1 || !ctl_verb_is_group(name))
-		return ctl_usage(c, "there is no verb '%s'", name);
+		return ctl_error(
+			c, CTL_USAGE, "USAGE", "there is no verb '%s' (see 'wqctl help')", name);
 	for (size_t i = 0; i < ctl_n_verbs; i++)
 		if (strncmp(ctl_verbs[i].name, name, strlen(name)) == 0)
 			put_doc((size_t)printf("  %s %s", ctl_verbs[i].name,

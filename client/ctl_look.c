@@ -114,7 +114,7 @@ show_row(const wq_job_info_t *job, void *arg)
 	return ctl_out_broken(c);
 }
 
-/* What to list: [QUEUE[/PREFIX]], --queue and --prefix over it. */
+/* What to list: [QUEUE[/PREFIX]], or --queue and --prefix for what it leaves out. */
 static int
 take_filter(struct ctl *c, wq_list_opts_t *opts, struct ctl_target *t)
 {
@@ -129,6 +129,8 @@ take_filter(struct ctl *c, wq_list_opts_t *opts, struct ctl_target *t)
 		opts->queue = t->queue;
 	if (slash && slash[1])
 		opts->prefix = slash + 1;
+	if ((queue_len && ctl_given(c, OPT_QUEUE)) || (opts->prefix && ctl_given(c, OPT_PREFIX)))
+		return ctl_usage(c, "QUEUE/PREFIX and --queue or --prefix exclude each other");
 	if (ctl_given(c, OPT_QUEUE))
 		opts->queue = c->opt[OPT_QUEUE].text;
 	if (ctl_given(c, OPT_PREFIX))

@@ -29,7 +29,7 @@ json_setting(const char *name, const char *value)
 	for (size_t i = 0; i < ARRAY_LEN(number_settings); i++)
 		if (strcmp(name, number_settings[i]) == 0 && *value && !*end)
 			return json_integer(n);
-	return ctl_text_jsons(value);
+	return *value ? ctl_text_jsons(value) : json_null();
 }
 
 static json_t *

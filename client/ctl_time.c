@@ -170,7 +170,7 @@ ctl_relative(int64_t ms, int64_t now_ms, char dst[CTL_TIME_SIZE])
 	char span[CTL_TIME_SIZE];
 
 	ctl_span(ms - now_ms, span);
-	if (ms >= now_ms)
+	if (ms > now_ms)
 		snprintf(dst, CTL_TIME_SIZE, "in %.30s", span);
 	else
 		snprintf(dst, CTL_TIME_SIZE, "%.30s ago", span);

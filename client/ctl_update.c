@@ -1,6 +1,7 @@
 /* update and schedule: what the options say, as wq_update_opts_t; then one request or a batch. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,10 +45,13 @@ read_file(struct ctl *c, const char *path, struct payload *p)
 	bool from_stdin = strcmp(path, "-") == 0;
 	int fd = from_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
 	int rc = fd < 0 ? -errno : read_all(fd, p);
+	char what[256];
 
 	if (fd >= 0 && !from_stdin)
 		close(fd);
-	return rc < 0 ? ctl_fail_errno(c, from_stdin ? "read the payload" : path, -rc) : 0;
+	snprintf(what, sizeof what, "read the payload%s%s", from_stdin ? "" : " from ",
+		from_stdin ? "" : path);
+	return rc < 0 ? ctl_fail_errno(c, what, -rc) : 0;
 }
 
 /* The payload options: 0 or an exit status. */

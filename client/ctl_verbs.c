@@ -90,7 +90,8 @@ const size_t ctl_n_global_options = ARRAY_LEN(ctl_global_options);
 		"idempotency id: sent again with the same one, the update is applied once"), \
 	DURABILITY, \
 	FLAG(OPT_STDIN, "batch", \
-		"read lines of TARGET DELAY from stdin and answer each with a line")
+		"read lines of TARGET DELAY from stdin and answer each with a line; the exit status " \
+		"is that of the first that failed")
 
 static const struct ctl_option update_options[] = {
 	WORD(OPT_MODE, "mode", "MODE", mode_words,
@@ -120,11 +121,11 @@ static const struct ctl_option key_options[] = { KEY_QUEUE };
 static const struct ctl_option list_options[] = {
 	VALUE(OPT_QUEUE, "queue", KIND_QUEUE, "QUEUE", "of this queue alone"),
 	VALUE(OPT_PREFIX, "prefix", KIND_TEXT, "TEXT", "keys that begin so"),
-	WORD(OPT_STATE, "state", "STATE", state_words, "jobs in this state"),
+	WORD(OPT_STATE, "state", "STATE", state_words, "jobs in this state: idle, armed, ready, held or running"),
 	VALUE(OPT_DUE_FROM, "due-from", KIND_TIME, "TIME", "deadlines from then on (RFC 3339)"),
 	VALUE(OPT_DUE_TO, "due-to", KIND_TIME, "TIME", "deadlines up to then (RFC 3339)"),
 	WORD(OPT_SORT, "sort", "ORDER", sort_words,
-		"by queue and key, or by deadline; without it, rows come as they are found"),
+		"by queue and key (key) or by deadline (due); without it, rows come as they are found"),
 	NUMBER(OPT_LIMIT, "limit", 1, INT64_MAX, "at most so many"),
 };
 static const struct ctl_option history_options[] = {
@@ -137,7 +138,11 @@ static const struct ctl_option completion_options[] = {
 		"from now on it survives a restart, and the answer waits for the disk (sync) or not "
 		"(async); default: as it is, memory for a new one"),
 };
-static const struct ctl_option queue_delete_options[] = { TIMERS };
+static const struct ctl_option queue_delete_options[] = {
+	WORD(OPT_TIMERS, "timers", "WHAT", timers_words,
+		"keep armed timers, and so refuse while there are any (keep, default), make them due "
+		"now (expedite), or cancel them (cancel)"),
+};
 static const struct ctl_option drain_options[] = {
 	TIMERS,
 	FLAG(OPT_PAUSE_AFTER, "pause-after", "pause the queue before anything starts again"),
@@ -224,7 +229,8 @@ const struct ctl_verb ctl_verbs[] = {
 		.op = CTL_QUEUE_SET, .run = ctl_do_queue_change },
 	{ .name = "queue delete", .args = "QUEUE", .args_min = 1, .args_max = 1, .arg_kind = ARG_QUEUE,
 		.summary = "delete a queue",
-		.doc = "Refused while a job is pending, unless --timers says what becomes of it.",
+		.doc = "Refused while a job is pending, unless --timers says what becomes of it. Waits for what "
+		       "runs.",
 		OPTIONS(queue_delete_options), .waits = true, .run = ctl_do_queue_delete },
 	{ .name = "pause", .args = "QUEUE", .args_min = 1, .args_max = 1, .arg_kind = ARG_QUEUE,
 		.summary = "start nothing; timers go on", .op = CTL_PAUSE, .run = ctl_do_pause },

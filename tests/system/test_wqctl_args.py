@@ -51,6 +51,8 @@ USAGE = [
     (["wait", "k", "--generation", "-1"], "is not a number"),
     (["list", "--state", "asleep"], "'asleep' is not one of"),
     (["list", "--limit", "99999999999999999999"], "is not a number"),
+    (["list", "q", "--queue", "r"], "exclude each other"),
+    (["list", "q/p", "--prefix", "r"], "exclude each other"),
     (["history"], "TARGET or --queue"),
     (["queue", "set", "q", "max_active"], "'max_active' is not NAME=VALUE"),
     (["queue", "set", "q", "=4"], "'=4' is not NAME=VALUE"),
@@ -61,7 +63,7 @@ USAGE = [
     (["ping", "--timeout"], "--timeout needs a value"),
     (["ping", "now"], "'now' is one argument too many"),
     (["--server", "localhost:7421", "ping"], "'localhost:7421' is no address"),
-    (["help", "frobnicate"], "there is no verb"),
+    (["help", "frobnicate"], "there is no verb 'frobnicate' (see 'wqctl help')"),
 ]
 
 

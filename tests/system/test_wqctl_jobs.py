@@ -121,7 +121,7 @@ def test_payloads(sh, tmp):
     sh.json("update", "run/d", "1h", "--payload", "echo two", "--append")
     assert sh.json("flush", "--now", "run/d")["output"] == "one\ntwo\n"
     done = sh.ctl("update", "run/e", "0", "--payload-file", tmp / "none", check=1)
-    assert "No such file" in done.stderr
+    assert done.stderr == f"wqctl: cannot read the payload from {tmp}/none: No such file or directory\n"
     sh.ctl("get", "run/e", check=3)
 
 
@@ -146,6 +146,9 @@ def test_batch_reports_bad_lines_in_their_place_and_goes_on(wqd):
     assert got[1]["message"].startswith("line 2: ") and got[5]["message"].startswith("line 6: ")
     assert done.returncode == 2 and done.stderr == ""
     assert wqd.json("get", "b")["state"] == "armed"
+    said = wqd.ctl("update", "--batch", input=lines).stderr.splitlines()
+    assert [line.split(":")[1] for line in said] == [" line 2", " line 3", " line 4", " line 6"]
+    assert said[2] == "wqctl: line 4: no such queue"
 
 
 def test_batch_of_many_with_options(wqd):

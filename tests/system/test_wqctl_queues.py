@@ -18,6 +18,7 @@ def test_queue_create_set_show_delete(wqd):
     got = wqd.json("queue", "show", "q")
     assert SETTINGS | COUNTS | {"queue"} <= got.keys()
     assert got["max_active"] == 3 and got["slack"] == "50ms" and got["ordered"] is False
+    assert got["handler"] is None
     assert got["armed"] == 0 and got["paused"] is False
     wqd.json("queue", "set", "q", "max_active=5", "priority=high")
     assert wqd.json("queue", "show", "q")["max_active"] == 5

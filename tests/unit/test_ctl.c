@@ -171,7 +171,7 @@ START_TEST(times_are_written_for_people)
 	ck_assert_str_eq(ctl_span(3474000000, dst), "40d05h");
 	ck_assert_str_eq(ctl_span(INT64_MIN, dst), "106751991167d07h");
 	ck_assert_str_eq(ctl_relative(2000, 1000, dst), "in 1.000s");
-	ck_assert_str_eq(ctl_relative(1000, 1000, dst), "in 0.000s");
+	ck_assert_str_eq(ctl_relative(1000, 1000, dst), "0.000s ago");
 	ck_assert_str_eq(ctl_relative(1000, 2500, dst), "1.500s ago");
 }
 END_TEST
