@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/err.h"
 #include "conf/conf.h"
 #include "daemon.h"
 
@@ -94,7 +95,7 @@ main(int argc, char **argv)
 		case OPT_SOCKET:
 			r = absolute(socket, sizeof socket, optarg);
 			if (r < 0) {
-				fprintf(stderr, "wqd: --socket: %s: %s\n", optarg, strerror(-r));
+				fprintf(stderr, "wqd: --socket: %s: %s\n", optarg, err_str(r));
 				return WQD_EXIT_FAILED;
 			}
 			opt.socket = socket;
