@@ -178,14 +178,27 @@ daemon_on_terminate(void *arg, int signo)
 		begin_stop(d, false);
 }
 
-/* From inside a session: the stop begins at the end of the turn. */
+/* From inside a session: the stop begins at the end of the turn. Of several that are asked for in one
+ * turn the soonest counts. */
 static void
 on_shutdown(void *ctx, bool drain)
 {
 	struct daemon *d = ctx;
 
+	d->wants_drain = drain && (!d->wants_stop || d->wants_drain);
 	d->wants_stop = true;
-	d->wants_drain = drain;
+}
+
+/* A stop that is asked for again goes on sooner, as by a second signal; one with drain changes
+ * nothing then. */
+static void
+stop_as_asked(struct daemon *d)
+{
+	d->wants_stop = false;
+	if (!d->stop)
+		begin_stop(d, d->wants_drain);
+	else if (!d->wants_drain)
+		stop_hurry(d->stop, clock_now());
 }
 
 /* ---- turns ---- */
@@ -197,8 +210,8 @@ on_turn(void *ctx, struct moment now)
 	struct daemon *d = ctx;
 	int64_t engine_due, commit_due;
 
-	if (d->wants_stop && !d->stop)
-		begin_stop(d, d->wants_drain);
+	if (d->wants_stop)
+		stop_as_asked(d);
 	if (d->stop)
 		stop_turn(d->stop, now);
 	committer_turn(d->committer, now);

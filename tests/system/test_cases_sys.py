@@ -198,6 +198,20 @@ def test_shutdown_with_drain_lets_what_is_due_run(make_daemon):
         assert c.get("stays", "paused").state == S.JOB_STATE_HELD
 
 
+def test_shutdown_asked_again_ends_a_drain_that_does_not_end(make_daemon):
+    d = make_daemon('stop_timeout = "400ms"\n' + handler("h", "sleep", "600")
+                    + queue("q", handler="h", durability="sync"))
+    with d.conn() as c:
+        c.update("k", 0, "q")
+        until(lambda: c.get("k", "q").state == S.JOB_STATE_RUNNING)
+        c.call(shutdown=pb.Shutdown(drain=True))
+        assert c.call(shutdown=pb.Shutdown(drain=True)).status == S.STATUS_OK
+        assert c.call(ping=pb.Ping()).status == S.STATUS_OK
+        assert c.call(shutdown=pb.Shutdown()).status == S.STATUS_OK
+        assert d.proc.wait(60) == 0
+    d.proc = None
+
+
 @pytest.mark.parametrize("settings,says", [
     ({"colour": "red"}, '"colour"'), ({"max_active": "many"}, "max_active"),
     ({"slack": "1s", "max_jobs": "-1"}, "max_jobs"), ({"misfire": "later"}, "run, skip, rearm"),
