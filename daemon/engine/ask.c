@@ -18,7 +18,7 @@ ask_repeated(struct ask *a, struct str idem)
 	if (idem.n == 0)
 		return false;
 	if (idem.n > IDEM_MAX) {
-		ask_fail(a, ST_INVALID, "the idempotency id is too long");
+		ask_fail(a, ST_INVALID, "the idempotency id is longer than 64 bytes");
 		return true;
 	}
 	known = answer_find(a->e, idem);
@@ -55,11 +55,11 @@ ask_open(struct ask *a, struct engine *e, const struct engine_event *ev,
 		.r.key = name->key,
 	};
 	if (!queue_name_known(e, name->queue) && !queue_name_valid(name->queue)) {
-		ask_fail(a, ST_INVALID, "bad queue name");
+		ask_fail(a, ST_INVALID, BAD_QUEUE);
 		return false;
 	}
 	if (!make_key && !key_valid(name->key)) {
-		ask_fail(a, ST_INVALID, "bad key");
+		ask_fail(a, ST_INVALID, BAD_KEY);
 		return false;
 	}
 	a->q = queue_find(e, name->queue);
@@ -86,7 +86,7 @@ ask_open_queue(struct ask *a, struct engine *e, const struct engine_event *ev, s
 		.r.queue = name,
 	};
 	if (name.n > 0 && !queue_name_valid(name)) {
-		ask_fail(a, ST_INVALID, "bad queue name");
+		ask_fail(a, ST_INVALID, BAD_QUEUE);
 		return false;
 	}
 	a->q = queue_find(e, name);
@@ -108,7 +108,7 @@ ask_open_completion(struct ask *a, struct engine *e, const struct engine_event *
 	};
 	if (key_valid(op->name))
 		return !ask_repeated(a, op->idem);
-	ask_fail(a, ST_INVALID, "bad name of a completion");
+	ask_fail(a, ST_INVALID, "the completion's name is not 1 to 255 bytes " NAME_RULE);
 	return false;
 }
 
@@ -130,7 +130,7 @@ ask_bad_timeout(struct ask *a, int64_t timeout_ns)
 {
 	if (timeout_ns >= -1 && timeout_ns <= DELAY_MAX_NS)
 		return false;
-	ask_fail(a, ST_INVALID, "the timeout is out of range");
+	ask_fail(a, ST_INVALID, "the timeout is not 0 to 100 years");
 	return true;
 }
 

@@ -180,6 +180,10 @@ reply_after(struct engine *e, struct job_reply *r, const struct queue *q, const 
 /* Fills that in and sends. */
 void
 ask_done(struct ask *a, enum status st);
+/* What names must be, for whoever gave another. */
+#define NAME_RULE "of UTF-8 without control characters and outer spaces"
+#define BAD_KEY   "the key is not 1 to 255 bytes " NAME_RULE
+#define BAD_QUEUE "the queue's name is not 1 to 128 bytes " NAME_RULE ", and without '/'"
 /* Sends an error: nothing was changed. */
 void
 ask_fail(struct ask *a, enum status st, const char *message);

@@ -329,7 +329,7 @@ queue_create_event(struct engine *e, const struct engine_event *ev)
 	int err;
 
 	if (!queue_name_valid(op->queue)) {
-		ask_fail(&a, ST_INVALID, "bad queue name");
+		ask_fail(&a, ST_INVALID, BAD_QUEUE);
 		return;
 	}
 	if (queue_find(e, op->queue)) {

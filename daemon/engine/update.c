@@ -44,17 +44,18 @@ update_invalid(const struct op_update *op, struct moment now)
 	int64_t most = op->absolute ? sat_add(now.wall_ns, DELAY_MAX_NS) : DELAY_MAX_NS;
 
 	if (op->when_ns < 0 || op->when_ns > most)
-		return op->absolute ? "the time is out of range" : "the delay is out of range";
+		return op->absolute ? "the time is more than 100 years away"
+				    : "the delay is not 0 to 100 years";
 	if (!span_valid(op->slack_ns, -1))
-		return "the slack is out of range";
+		return "the slack is not 0 to 100 years";
 	if (!span_valid(op->max_wait_ns, -1))
-		return "max_wait is out of range";
+		return "max_wait is not 0 to 100 years";
 	if (!span_valid(op->align_ns, 0))
-		return "the alignment is out of range";
+		return "the alignment is not 0 to 100 years";
 	if (op->payload_mode == PAYLOAD_KEEP && op->payload.n > 0)
 		return "a payload needs the mode replace or append";
 	if (op->payload.n > PAYLOAD_MAX)
-		return "the payload is too long";
+		return "the payload is larger than 1 MiB";
 	if (op->if_pending && op->job.key.n == 0)
 		return "if_pending needs a key";
 	return NULL;
