@@ -194,5 +194,9 @@ op_queue_list(struct service *svc, struct call *c)
 		return;
 	wire_list_begin(svc->list, c->req->id, ST_OK);
 	engine_queue_each(svc->cfg.engine, list_queue, &l);
-	reply_end(c->s, ST_OK, l.err ? l.err : wire_list_end(svc->list, 0, out));
+	if (l.err == ERR_TOO_LONG)
+		reply_status(c->s, c->req->id, ST_REFUSED_LIMIT,
+			"the queues are too many for one reply; ask for each by its name");
+	else
+		reply_end(c->s, ST_OK, l.err ? l.err : wire_list_end(svc->list, 0, out));
 }

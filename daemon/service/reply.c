@@ -136,14 +136,14 @@ ticket_done(struct service *svc, struct ticket *t)
 }
 
 /* While its peer does not read, a session gets no outputs of runs on top: they are the one part of
- * a reply that is not small. */
+ * a reply that is not small. One that is larger than all that may be unsent goes out alone. */
 static int
 put_job(struct session *s, struct buf *out, const struct ticket *t, const struct job_reply *r)
 {
 	struct job_reply lean = *r;
 	struct run_record run;
 
-	if (r->run && session_unsent(s) + r->run->output.n > s->svc->cfg.output_max) {
+	if (r->run && session_unsent(s) >= s->svc->cfg.output_max) {
 		run = *r->run;
 		run.truncated = run.truncated || run.output.n > 0;
 		run.output = STR_NONE;

@@ -28,7 +28,7 @@ struct engine {
 	bool start_run; /* the next answer brings FX_START and FX_KILL too */
 	uint64_t mark;
 	/* what looks show */
-	size_t n_jobs;
+	size_t n_jobs, n_queues;
 	struct str run_output;
 	size_t n_runs;
 	struct queue_settings settings;

@@ -770,7 +770,7 @@ START_TEST(outputs_of_runs_are_left_out_while_the_peer_does_not_read)
 	for (size_t i = 0; i < IN_FLIGHT; i++)
 		scripted_answer(&engine, engine.seen[i].ticket, &r, false);
 	answer_last(EV_WAIT, &r, false);
-	ck_assert_uint_le(buf_len(session_output(a.s)), OUTPUT_MAX + IN_FLIGHT * 100);
+	ck_assert_uint_le(buf_len(session_output(a.s)), OUTPUT_MAX + sizeof text + IN_FLIGHT * 100);
 	n = 0;
 	for (int i = 0; i < IN_FLIGHT; i++) {
 		pb = next_reply(&a);
@@ -778,8 +778,43 @@ START_TEST(outputs_of_runs_are_left_out_while_the_peer_does_not_read)
 		n += pb->run->output.len > 0;
 		drop(pb);
 	}
-	ck_assert_uint_eq(n, 2);
+	ck_assert_uint_eq(n, 3);
 	expect_silence(&a);
+}
+END_TEST
+
+START_TEST(a_peer_that_reads_gets_an_output_of_any_size)
+{
+	static char text[5u << 20];
+	struct run_record run = {
+		.queue = STR("q"), .key = STR("k"), .output = { text, 2 * OUTPUT_MAX }
+	};
+	const struct job_reply r = { .status = ST_OK, .run = &run };
+	Wq__V1__Reply *pb;
+
+	greet(&a);
+	send_wait(&a, 2, "wait");
+	send_wait(&a, 3, "wait");
+	ck_assert_int_eq(input(&a), 0);
+	scripted_answer(&engine, engine.seen[0].ticket, &r, false);
+	answer_last(EV_WAIT, &r, false);
+	pb = next_reply(&a);
+	ck_assert_uint_eq(pb->run->output.len, run.output.n);
+	ck_assert(!pb->run->truncated);
+	drop(pb);
+	pb = next_reply(&a); /* behind one that was not read yet */
+	ck_assert_uint_eq(pb->run->output.len, 0);
+	ck_assert(pb->run->truncated);
+	drop(pb);
+	/* As much as a reply holds. */
+	run.output.n = sizeof text;
+	send_wait(&a, 4, "wait");
+	ck_assert_int_eq(input(&a), 0);
+	answer_last(EV_WAIT, &r, false);
+	pb = next_reply(&a);
+	ck_assert_uint_gt(pb->run->output.len, 4000000);
+	ck_assert(pb->run->truncated);
+	drop(pb);
 }
 END_TEST
 
@@ -1181,6 +1216,21 @@ START_TEST(get_show_and_their_not_found)
 }
 END_TEST
 
+START_TEST(more_queues_than_a_reply_holds_are_refused_in_words)
+{
+	Wq__V1__QueueList ql;
+
+	greet(&a);
+	engine.n_queues = 100000;
+	wq__v1__queue_list__init(&ql);
+	send_request(&a, 2, WQ__V1__REQUEST__OP_QUEUE_LIST, &ql);
+	send_request(&a, 3, WQ__V1__REQUEST__OP_STAT, &(Wq__V1__Stat)WQ__V1__STAT__INIT);
+	ck_assert_int_eq(input(&a), 0);
+	expect(&a, 2, ST_REFUSED_LIMIT);
+	expect(&a, 3, ST_OK);
+}
+END_TEST
+
 static int64_t
 counter(const Wq__V1__Reply *pb, const char *name)
 {
@@ -1342,6 +1392,7 @@ main(void)
 	tcase_add_test(tc, PRO_03_a_peer_that_never_reads_costs_a_bounded_amount);
 	tcase_add_test(tc, requests_that_look_at_much_are_spread_over_turns);
 	tcase_add_test(tc, outputs_of_runs_are_left_out_while_the_peer_does_not_read);
+	tcase_add_test(tc, a_peer_that_reads_gets_an_output_of_any_size);
 
 	tc = unit_case(s, "durable");
 	tcase_add_checked_fixture(tc, up, down);
@@ -1362,6 +1413,7 @@ main(void)
 	tcase_add_test(tc, a_page_holds_its_jobs_whatever_their_runs_have_said);
 	tcase_add_test(tc, history_goes_on_by_its_cursor_in_pages_that_fit);
 	tcase_add_test(tc, get_show_and_their_not_found);
+	tcase_add_test(tc, more_queues_than_a_reply_holds_are_refused_in_words);
 	tcase_add_test(tc, stat_has_every_counter_once);
 	tcase_add_test(tc, only_root_and_the_daemons_user_command_it);
 	tcase_add_test(tc, who_is_turned_away_gets_a_whole_reply);
