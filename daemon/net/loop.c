@@ -50,6 +50,7 @@ struct loop {
 
 	struct list deferred; /* struct loop_task */
 	struct list signals;
+	int64_t grain_us;     /* how far libevent's clock may be behind */
 	unsigned turn_events; /* callbacks of this turn */
 	unsigned poll_room;   /* events that a poll can return, as libevent does */
 	bool input_left;
@@ -168,16 +169,18 @@ timer_new(void *ctx, void (*cb)(void *arg), void *arg, struct reactor_timer **ou
 static void
 timer_set(void *ctx, struct reactor_timer *t, int64_t after_ns)
 {
+	struct loop *l = ctx;
 	int64_t us;
 	struct timeval tv;
 
-	(void)ctx;
 	CHECK_OBJ(t, TIMER_MAGIC);
 	if (after_ns < 0) {
 		event_del(t->ev);
 		return;
 	}
 	us = sat_add(after_ns, NS_PER_US - 1) / NS_PER_US;
+	if (us > 0)
+		us = sat_add(us, l->grain_us);
 	if (us / 1000000 > FAR_FUTURE_S)
 		us = FAR_FUTURE_S * 1000000;
 	tv = (struct timeval){ .tv_sec = us / 1000000, .tv_usec = us % 1000000 };
@@ -418,6 +421,18 @@ watch(struct loop *l, int fd, event_callback_fn fn)
 	return ev;
 }
 
+/* libevent reads a clock that only moves with the kernel's ticks; that much is added to each span so
+ * that no timer is early. */
+static int64_t
+clock_grain_us(void)
+{
+	struct timespec ts;
+
+	if (clock_getres(CLOCK_MONOTONIC_COARSE, &ts) < 0)
+		return 10000;
+	return ts.tv_sec * 1000000 + ts.tv_nsec / 1000 + 1;
+}
+
 static int
 base_new(struct loop *l)
 {
@@ -425,10 +440,12 @@ base_new(struct loop *l)
 
 	if (!cfg)
 		return -ENOMEM;
-	/* No cached time: a timer set late in a long turn must not be short by that turn. */
+	/* No cached time: a timer set late in a long turn must not be short by that turn. No precise
+	 * timers: they would be a timerfd_settime a turn, and deadlines of jobs have a timerfd of
+	 * our own. */
 	event_config_set_flag(cfg,
-		EVENT_BASE_FLAG_PRECISE_TIMER | EVENT_BASE_FLAG_NO_CACHE_TIME |
-			EVENT_BASE_FLAG_IGNORE_ENV | EVENT_BASE_FLAG_NOLOCK);
+		EVENT_BASE_FLAG_NO_CACHE_TIME | EVENT_BASE_FLAG_IGNORE_ENV |
+			EVENT_BASE_FLAG_NOLOCK);
 	l->base = event_base_new_with_config(cfg);
 	event_config_free(cfg);
 	return l->base ? 0 : -ENOMEM;
@@ -466,6 +483,7 @@ loop_new(const struct loop_hooks *hooks, struct loop **out)
 		.tick_ns = INT64_MAX,
 		.armed_ns = INT64_MAX,
 		.poll_room = POLL_FIRST,
+		.grain_us = clock_grain_us(),
 	};
 	list_init(&l->inbox);
 	list_init(&l->deferred);

@@ -97,12 +97,15 @@ group_failed(struct committer *c, const struct group_done *d)
 	service_commit_failed(c->svc, d->result);
 }
 
+/* With no group at the writer there is nothing to ask it for, which is a system call. */
 static void
 collect(struct committer *c)
 {
 	struct group_done done[4];
 	size_t n;
 
+	if (c->state == COMMIT_IDLE)
+		return;
 	while ((n = writer_collect(c->writer, done, ARRAY_SIZE(done))) > 0)
 		for (size_t i = 0; i < n; i++)
 			if (done[i].result == 0)
