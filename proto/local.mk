@@ -2,7 +2,9 @@
 # from a tarball needs no generator. Its objects are built without our warnings.
 PB_C = %reldir%/wq.pb-c.c %reldir%/wq.pb-c.h
 PB_PY = %reldir%/wq_pb2.py
-EXTRA_DIST += %reldir%/wq.proto $(PB_C) $(PB_PY)
+# Installed for clients in other languages.
+dist_pkgdata_DATA = %reldir%/wq.proto
+EXTRA_DIST += $(PB_C) $(PB_PY)
 BUILT_SOURCES += $(PB_C)
 MAINTAINERCLEANFILES += $(PB_C) $(PB_PY)
 

@@ -151,6 +151,7 @@ def test_pkg_03_distribution_flags_are_kept_and_the_binaries_hardened(tree, tmp_
     where = {str(p.relative_to(dest)) for p in dest.rglob("*") if p.is_file()}
     assert not [p for p in where if p.startswith("usr/local")], where
     assert "usr/lib/systemd/system/wqd.service" in where
+    assert {"usr/share/wqd/wq.proto", "usr/share/doc/wqd/protocol.md"} <= where
     unit = (dest / "usr/lib/systemd/system/wqd.service").read_text()
     assert "ExecStart=/usr/sbin/wqd\n" in unit
 
