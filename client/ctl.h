@@ -88,6 +88,8 @@ enum ctl_option_id {
 	OPT_BATCH,
 	OPT_DELAY,
 	OPT_KEEP,
+	OPT_KINDS,
+	OPT_AFTER,
 	OPT_N
 };
 
@@ -246,6 +248,8 @@ int
 ctl_do_list(struct ctl *c);
 int
 ctl_do_history(struct ctl *c);
+int
+ctl_do_watch(struct ctl *c);
 int
 ctl_do_why(struct ctl *c);
 int

@@ -2,10 +2,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ctl_mem.h"
 #include "ctl_out.h"
 #include "ctl_text.h"
+#include "ctl_time.h"
 
 #define SETTINGS_MAX 64 /* in a request */
 
@@ -204,15 +206,65 @@ ctl_do_pause(struct ctl *c)
 		      : ctl_put_ok(c, c->arg[0], pause ? "paused" : "resumed");
 }
 
+/* A drain under way; on a terminal its line is written anew each time. */
+struct draining {
+	struct ctl *c;
+	int64_t began_ms;
+	uint64_t first; /* left at the beginning */
+	bool shown, answered;
+	int result;
+};
+
+static void
+on_progress(wq_t *wq, const wq_progress_t *p, void *arg)
+{
+	struct draining *d = arg;
+	int64_t took = ctl_now_ms() - d->began_ms;
+	char span[CTL_TIME_SIZE];
+
+	(void)wq;
+	if (!d->shown)
+		d->first = p->left;
+	d->shown = true;
+	fprintf(stderr, "\r\033[K%llu left, %llu running", (unsigned long long)p->left,
+		(unsigned long long)p->running);
+	if (took > 0 && d->first > p->left)
+		fprintf(stderr, ", %.1f/s", (double)(d->first - p->left) * 1000 / (double)took);
+	if (p->oldest_ms >= 0)
+		fprintf(stderr, ", oldest %s", ctl_span(p->oldest_ms, span));
+	(void)fflush(stderr);
+}
+
+static void
+on_drained(wq_t *wq, const wq_reply_t *reply, void *arg)
+{
+	struct draining *d = arg;
+
+	(void)wq;
+	d->answered = true;
+	d->result = reply->result;
+}
+
 int
 ctl_do_drain(struct ctl *c)
 {
 	bool pause_after = ctl_given(c, OPT_PAUSE_AFTER);
+	bool live = isatty(STDERR_FILENO) && !c->json && !c->quiet;
+	struct draining d = { .c = c, .began_ms = ctl_now_ms() };
 	int rc = ctl_connect(c);
 
 	if (rc)
 		return rc;
-	rc = wq_drain(c->wq, c->arg[0], timers_option(c), pause_after, ctl_wait_ms(c));
+	rc = wq_send_drain(c->wq, c->arg[0], timers_option(c), pause_after, ctl_wait_ms(c), 500,
+		live ? on_progress : NULL, on_drained, &d);
+	if (rc == 0)
+		rc = ctl_turn(c, true);
+	if (!d.answered)
+		ctl_disconnect(c); /* while `d` is here to be called back */
+	else
+		rc = d.result;
+	if (d.shown)
+		fputs("\r\033[K", stderr);
 	return rc < 0 ? ctl_fail(c, rc, NULL)
 		      : ctl_put_ok(c, c->arg[0], pause_after ? "drained and paused" : "drained");
 }

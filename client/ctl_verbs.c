@@ -133,6 +133,16 @@ static const struct ctl_option history_options[] = {
 		"without TARGET: runs of all jobs of the queue; with it, the queue of that key"),
 	NUMBER(OPT_LIMIT, "limit", 1, INT64_MAX, "at most so many"),
 };
+static const struct ctl_option watch_options[] = {
+	VALUE(OPT_QUEUE, "queue", KIND_QUEUE, "QUEUE", "of this queue alone"),
+	VALUE(OPT_PREFIX, "prefix", KIND_TEXT, "TEXT", "of keys that begin so"),
+	VALUE(OPT_KINDS, "kinds", KIND_TEXT, "KINDS",
+		"of these kinds alone, with commas between: armed, updated, skipped, ready, started, "
+		"finished, cancelled, queue"),
+	NUMBER(OPT_AFTER, "after", 0, INT64_MAX,
+		"go on behind this position, as far as the daemon still has what came after it"),
+	NUMBER(OPT_COUNT, "count", 1, INT64_MAX, "end after so many events"),
+};
 static const struct ctl_option completion_options[] = {
 	WORD(OPT_DURABILITY, "durability", "LEVEL", durability_words,
 		"from now on it survives a restart, and the answer waits for the disk (sync) or not "
@@ -239,7 +249,8 @@ const struct ctl_verb ctl_verbs[] = {
 	{ .name = "drain", .args = "QUEUE", .args_min = 1, .args_max = 1, .arg_kind = ARG_QUEUE,
 		.summary = "refuse newcomers until nothing is ready, held or running",
 		.doc = "What running jobs of the queue re-queue themselves is accepted. A drain that is "
-		       "interrupted or times out is undone.",
+		       "interrupted or times out is undone. On a terminal a line on stderr says how far it "
+		       "is.",
 		OPTIONS(drain_options), .waits = true, .run = ctl_do_drain },
 	{ .name = "completion wait", .args = "NAME", .args_min = 1, .args_max = 1,
 		.summary = "wait until it is completed, and take one",
@@ -259,6 +270,11 @@ const struct ctl_verb ctl_verbs[] = {
 		.summary = "show its count, or that it is open, and how many wait",
 		.doc = "A name that nobody has completed is closed, with a count of 0.",
 		.op = WQ_COMPLETION_SHOW, .run = ctl_do_completion },
+	{ .name = "watch", .summary = "print what happens, as it happens",
+		.doc = "One line an event, with --json one value a line; each has a position, which "
+		       "--after takes. A reader that is too slow loses the oldest events and is told how "
+		       "many. It ends with the daemon (status 8), with --timeout (status 7) or --count.",
+		OPTIONS(watch_options), .waits = true, .run = ctl_do_watch },
 	{ .name = "stat", .summary = "show the daemon's counters", .run = ctl_do_stat },
 	{ .name = "ping", .summary = "ask whether the daemon answers, and how fast",
 		.run = ctl_do_ping },

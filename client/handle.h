@@ -131,7 +131,10 @@ struct sending {
 	int64_t wait_ms; /* its own waiting time; -1: none, or no end */
 	wq_reply_cb cb;
 	void *arg;
-	pending_done_fn done;   /* NULL: reply_deliver */
+	pending_done_fn done; /* NULL: reply_deliver */
+	pending_more_fn more; /* NULL: one reply is all */
+	wq_progress_cb progress;
+	wq_event_cb event;
 	const char *key;        /* for the reply; NULL: none */
 	struct wq_batch *batch; /* taken, when 0 is returned */
 	struct coalesce_ask *ask;

@@ -23,6 +23,7 @@ noinst_LTLIBRARIES += %reldir%/libwqclient.la
 	%reldir%/request.c \
 	%reldir%/scratch.c %reldir%/scratch.h \
 	%reldir%/send.c \
+	%reldir%/watch.c \
 	%reldir%/words.c
 %canon_reldir%_libwqclient_la_LIBADD = proto/libwqpb.la
 
@@ -65,6 +66,7 @@ noinst_LIBRARIES += %reldir%/libctl.a
 	%reldir%/ctl_time.c %reldir%/ctl_time.h \
 	%reldir%/ctl_update.c \
 	%reldir%/ctl_verbs.c \
+	%reldir%/ctl_watch.c \
 	%reldir%/ctl_why.c \
 	%reldir%/mem.c %reldir%/mem.h
 # Named apart from libwq's.

@@ -40,12 +40,18 @@ struct pending;
 /* Called once, off the list already: `error` 0 and the reply, or a library error and NULL. */
 typedef void (*pending_done_fn)(wq_t *wq, struct pending *p, int error, const Wq__V1__Reply *reply);
 
+/* Called for each reply before the last. */
+typedef void (*pending_more_fn)(wq_t *wq, struct pending *p, const Wq__V1__Reply *reply);
+
 struct pending {
 	struct pending *prev, *next;
 	struct pending *chain; /* same bucket */
 	uint64_t id;
 	pending_done_fn done;
+	pending_more_fn more; /* NULL: there are none */
 	wq_reply_cb cb;
+	wq_progress_cb progress;
+	wq_event_cb event;
 	void *arg;
 	struct wq_batch *batch; /* owned; NULL: not a batch */
 	struct coalesce_ask ask;

@@ -101,6 +101,11 @@ dispatch(wq_t *wq, int64_t now, const Wq__V1__Reply *r)
 	p = pending_find(&wq->pend, r->id);
 	if (!p || !p->out || p == wq->pend.unsent || !reply_plausible(p, r))
 		return WQ_ERR_PROTOCOL;
+	if (r->more) {
+		if (p->more && !p->abandoned)
+			p->more(wq, p, r);
+		return p->more ? 0 : WQ_ERR_PROTOCOL;
+	}
 	pending_remove(&wq->pend, p);
 	if (p->abandoned)
 		reply_teach(wq, p, &p->ask, NULL);

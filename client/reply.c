@@ -21,6 +21,9 @@ reply_plausible(const struct pending *p, const Wq__V1__Reply *r)
 	for (size_t i = 0; i < r->n_results; i++)
 		if (!key_ok(r->results[i]->key))
 			return false;
+	for (size_t i = 0; i < r->n_events; i++)
+		if (!key_ok(r->events[i]->key))
+			return false;
 	return true;
 }
 

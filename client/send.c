@@ -89,6 +89,9 @@ pending_new(wq_t *wq, const struct sending *how, size_t extra, void **tail)
 	*p = (struct pending){
 		.id = wq->pend.next_id++,
 		.done = how->done ? how->done : reply_deliver,
+		.more = how->more,
+		.progress = how->progress,
+		.event = how->event,
 		.cb = how->cb,
 		.arg = how->arg,
 		.batch = how->batch,

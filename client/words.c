@@ -60,6 +60,32 @@ wq_status_word(wq_status_t status)
 }
 
 const char *
+wq_event_word(wq_event_kind_t kind)
+{
+	switch (kind) {
+	case WQ_EVENT_NONE:
+		return "none";
+	case WQ_EVENT_ARMED:
+		return "armed";
+	case WQ_EVENT_UPDATED:
+		return "updated";
+	case WQ_EVENT_SKIPPED:
+		return "skipped";
+	case WQ_EVENT_READY:
+		return "ready";
+	case WQ_EVENT_STARTED:
+		return "started";
+	case WQ_EVENT_FINISHED:
+		return "finished";
+	case WQ_EVENT_CANCELLED:
+		return "cancelled";
+	case WQ_EVENT_QUEUE:
+		return "queue";
+	}
+	return "?";
+}
+
+const char *
 wq_state_word(wq_state_t state)
 {
 	switch (state) {

@@ -195,6 +195,9 @@ build_service(struct daemon *d)
 		.frame_max = d->conf->frame_max,
 		.max_in_flight = d->conf->max_in_flight,
 		.output_max = d->conf->output_max,
+		.watch_bytes = d->conf->watch_bytes,
+		/* Microseconds: no daemon tells of a million things a second for all its life. */
+		.watch_from = (uint64_t)(clock_now().wall_ns / NS_PER_US),
 		.hello_timeout_ns = d->conf->hello_timeout_ns,
 		.frame_timeout_ns = d->conf->frame_timeout_ns,
 		.ctx = d,

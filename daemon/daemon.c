@@ -208,16 +208,18 @@ static void
 on_turn(void *ctx, struct moment now)
 {
 	struct daemon *d = ctx;
-	int64_t engine_due, commit_due;
+	int64_t due, other;
 
 	if (d->wants_stop)
 		stop_as_asked(d);
 	if (d->stop)
 		stop_turn(d->stop, now);
 	committer_turn(d->committer, now);
-	engine_due = engine_next_due(d->engine, now);
-	commit_due = committer_next_due(d->committer);
-	loop_tick_at(d->loop, engine_due < commit_due ? engine_due : commit_due);
+	due = service_turn(d->svc, now);
+	other = engine_next_due(d->engine, now);
+	due = other < due ? other : due;
+	other = committer_next_due(d->committer);
+	loop_tick_at(d->loop, other < due ? other : due);
 }
 
 const struct loop_hooks daemon_hooks = { .tick = on_tick, .turn = on_turn };

@@ -529,9 +529,80 @@ int
 wq_pause(wq_t *wq, const char *queue);
 int
 wq_resume(wq_t *wq, const char *queue);
+/* How far a drain is. */
+typedef struct wq_progress {
+	size_t size;
+	uint64_t left;     /* ready, held or running that it waits for */
+	uint64_t running;  /* of those */
+	int64_t oldest_ms; /* how long the longest run has been going on; -1: none runs */
+} wq_progress_t;
+typedef void (*wq_progress_cb)(wq_t *wq, const wq_progress_t *progress, void *arg);
+/*
+ * wq_drain, asynchronously; `progress` (may be NULL) is called at once and then about every
+ * `progress_ms` until `cb` is. wq_send_drain is undone when the connection breaks.
+ */
+int
+wq_send_drain(wq_t *wq, const char *queue, wq_timers_t timers, int pause_after, int timeout_ms,
+	int progress_ms, wq_progress_cb progress, wq_reply_cb cb, void *arg);
 /* drain_workqueue. `pause_after`: nothing starts when it returns. */
 int
 wq_drain(wq_t *wq, const char *queue, wq_timers_t timers, int pause_after, int timeout_ms);
+
+/* ---- watching ---- */
+
+typedef enum wq_event_kind {
+	WQ_EVENT_NONE = 0,  /* no event: the stream begins, has a gap, or (`result` below 0) ends */
+	WQ_EVENT_ARMED = 1, /* pending from now on, with a deadline ahead */
+	WQ_EVENT_UPDATED = 2, /* was pending; the deadline moved */
+	WQ_EVENT_SKIPPED = 3, /* an update inside the coalescing slack */
+	WQ_EVENT_READY = 4,   /* the deadline has come */
+	WQ_EVENT_STARTED = 5,
+	WQ_EVENT_FINISHED = 6,  /* a run, or an attempt of it */
+	WQ_EVENT_CANCELLED = 7, /* what was pending was taken away */
+	WQ_EVENT_QUEUE = 8      /* a queue: see `change` */
+} wq_event_kind_t;
+
+typedef struct wq_event {
+	size_t size;
+	int result; /* below 0: the stream is over; nothing else counts then */
+	wq_event_kind_t kind;
+	uint64_t position; /* to go on behind it: wq_watch_opts_t.after */
+	uint64_t lost;     /* WQ_EVENT_NONE: events that came before and were not sent */
+	int lost_unknown;  /* WQ_EVENT_NONE: and nobody knows how many more */
+	int64_t at_ms;
+	const char *queue;
+	const char *key; /* "": of a queue */
+	uint64_t generation;
+	uint32_t attempt, coalesced;
+	int64_t deadline_ms;  /* -1: none */
+	wq_outcome_t outcome; /* WQ_EVENT_FINISHED */
+	int final;            /* WQ_EVENT_FINISHED: no other attempt follows */
+	const char *change;   /* WQ_EVENT_QUEUE: "created", "changed", "paused", "resumed",
+			         "draining", "drained", "undrained", "deleted"; else "" */
+} wq_event_t;
+typedef void (*wq_event_cb)(wq_t *wq, const wq_event_t *event, void *arg);
+
+typedef struct wq_watch_opts {
+	size_t size;
+	const char *queue;  /* NULL: all */
+	const char *prefix; /* of the key; NULL: any, and events of queues */
+	uint32_t kinds;     /* 1 << WQ_EVENT_ARMED | ...; 0: all */
+	int resume;         /* go on behind `after`, as far as the daemon still has it */
+	uint64_t after;
+} wq_watch_opts_t;
+#define WQ_WATCH_INIT \
+	{ \
+		sizeof(wq_watch_opts_t), NULL, NULL, 0, 0, 0 \
+	}
+
+/*
+ * What happens from now on, as it happens (that is before it is on disk). `cb` is called for each
+ * event, with WQ_EVENT_NONE at the beginning and at a gap, and once with a negative `result` when
+ * the connection breaks: then ask again with the last position. A reader that is slower than
+ * events come loses the oldest, counted. `opts` may be NULL. It stays in flight until then.
+ */
+int
+wq_send_watch(wq_t *wq, const wq_watch_opts_t *opts, wq_event_cb cb, void *arg);
 
 /* ---- the daemon ---- */
 
@@ -549,6 +620,8 @@ const char *
 wq_state_word(wq_state_t state);
 const char *
 wq_outcome_word(wq_outcome_t outcome);
+const char *
+wq_event_word(wq_event_kind_t kind);
 /* A sentence for any error this library returns. Static storage, any thread. */
 const char *
 wq_strerror(int error);

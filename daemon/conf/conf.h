@@ -34,6 +34,7 @@ struct config {
 	uint32_t frame_max;
 	uint32_t max_connections;
 	uint32_t max_in_flight; /* requests of a connection not yet answered */
+	size_t watch_bytes;     /* of events kept while somebody watches */
 	uint32_t output_max;    /* unsent bytes of a connection before it is no longer read */
 	uint64_t max_jobs, max_bytes;
 	uint32_t max_queues, max_runs;

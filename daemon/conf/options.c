@@ -63,6 +63,8 @@ static const struct option config_rows[] = {
   "Longest message taken." },
 { "output_max", OPT_SIZE, AT(output_max), 64 * KIB, 64 * MIB, "1m", PLAIN, RESTART,
   "A connection with more unsent bytes than this is not read until its client reads." },
+{ "watch_buffer", OPT_SIZE, AT(watch_bytes), 64 * KIB, 1024 * MIB, "4m", PLAIN, RESTART,
+  "Bytes of events kept for those who watch. One that falls further behind is told how many it lost." },
 { "max_connections", OPT_NUMBER, AT(max_connections), 1, 1000000, "10000", PLAIN, RELOAD,
   "Connections at once. More are turned away." },
 { "max_in_flight", OPT_NUMBER, AT(max_in_flight), 1, 1000000, "65536", PLAIN, RESTART,

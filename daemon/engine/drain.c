@@ -213,8 +213,11 @@ drain_end(struct engine *e, struct queue *q)
 	if (q->pausers > 0 && !q->paused) {
 		q->paused = true;
 		dirty_mark(e, &q->dirty);
+		tell_queue(e, q, "paused");
 	}
 	q->pausers = 0;
+	if (q->drains)
+		tell_queue(e, q, "drained");
 	group_wake(e, &q->drains, ST_OK, NULL);
 	if (q->deleting) {
 		wq_assert(q->n_armed == 0);
@@ -252,6 +255,7 @@ drain_left(struct engine *e, struct queue *q)
 		return;
 	q->sweep.scanning = false;
 	q->sweep.again = TIMERS_KEEP;
+	tell_queue(e, q, "undrained");
 	q->draining = false;
 	queue_unpark(q);
 	queue_changed(e, q);
@@ -275,6 +279,8 @@ drain_allowed(struct ask *a, int64_t timeout_ns)
 static void
 drain_begin(struct engine *e, struct queue *q, enum timer_policy policy)
 {
+	if (!q->draining)
+		tell_queue(e, q, "draining");
 	q->draining = true;
 	sweep_begin(e, q, policy);
 	queue_changed(e, q);

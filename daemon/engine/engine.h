@@ -137,6 +137,7 @@ struct run_start {
 enum effect_kind {
 	FX_REPLY, /* `ticket` gets `reply`; when `durable`, after the commit of what is dirty now */
 	FX_START, /* start this run; answer EV_RUN_STARTED, _NOT_STARTED or _ENDED */
+	FX_EVENT, /* while watched: something happened */
 	FX_KILL,  /* stop run `run_id`: TERM, grace, KILL; it still ends with EV_RUN_ENDED */
 };
 
@@ -147,6 +148,7 @@ struct effect {
 	union {
 		struct job_reply reply;
 		struct run_start start;
+		struct watch_event event;
 		uint64_t run_id;
 	};
 };
@@ -169,6 +171,10 @@ effects_clear(struct effects *fx)
 /* Appends to `fx`. ACTION_NONE runs start and end within the step, without effects. */
 void
 engine_step(struct engine *e, struct moment now, const struct engine_event *ev, struct effects *fx);
+
+/* From now on steps tell by FX_EVENT what happens, or do so no more. */
+void
+engine_set_watched(struct engine *e, bool watched);
 
 /* The boot time at which EV_TICK has something to do; `now.boot_ns` when work was left over
  * by the budget; INT64_MAX when nothing is due ever. */
@@ -213,6 +219,10 @@ engine_history(const struct engine *e, const struct job_name *job, size_t skip, 
 	bool (*each)(void *arg, const struct run_record *), void *arg);
 enum status
 engine_queue_get(const struct engine *e, struct str queue, struct queue_view *out);
+/* NOT_FOUND: no such queue. */
+enum status
+engine_drain_get(
+	const struct engine *e, struct moment now, struct str queue, struct drain_view *out);
 /* Of any valid name: one that is not known is closed, of count 0. INVALID: no such name can be. */
 enum status
 engine_completion_get(const struct engine *e, struct str name, struct completion_view *out);

@@ -16,6 +16,7 @@
  *   answers.c  replies kept for idempotency ids
  *   dirty.c    what has to be stored
  *   restore.c  recovery
+ *   tell.c     what happens, told to those who watch
  *   look.c verify.c engine.c
  */
 #ifndef WQD_ENGINE_INTERNAL_H
@@ -508,6 +509,33 @@ void
 dirty_gone(struct engine *e, struct dirty *d);
 void
 grave_clear(struct engine *e);
+
+/* ---- tell.c: nothing, while nobody watches ---- */
+
+void
+tell_job_slow(struct engine *e, enum watch_kind kind, const struct job *j);
+void
+tell_run_slow(struct engine *e, const struct run_record *r);
+void
+tell_queue_slow(struct engine *e, const struct queue *q, const char *change);
+static inline void
+tell_job(struct engine *e, enum watch_kind kind, const struct job *j)
+{
+	if (__builtin_expect(e->watched, false))
+		tell_job_slow(e, kind, j);
+}
+static inline void
+tell_run(struct engine *e, const struct run_record *r)
+{
+	if (__builtin_expect(e->watched, false))
+		tell_run_slow(e, r);
+}
+static inline void
+tell_queue(struct engine *e, const struct queue *q, const char *change)
+{
+	if (__builtin_expect(e->watched, false))
+		tell_queue_slow(e, q, change);
+}
 
 /* ---- engine.c ---- */
 

@@ -343,6 +343,24 @@ ready_enter(struct engine *e, struct job *j, enum job_op op)
 	queue_ready_back(e, j);
 }
 
+/* The end of a run is told with its record. */
+static void
+tell_entered(struct engine *e, const struct job *j, enum job_op op, enum pend was, bool moves)
+{
+	enum pend is = job_pend(j);
+
+	if (op == OP_START)
+		tell_job(e, EVENT_STARTED, j);
+	else if (is == PEND_TIMER && was == PEND_NONE)
+		tell_job(e, EVENT_ARMED, j);
+	else if (is == PEND_TIMER && op == OP_ARM)
+		tell_job(e, EVENT_UPDATED, j);
+	else if (is == PEND_READY && moves)
+		tell_job(e, EVENT_READY, j);
+	else if (is == PEND_NONE && was != PEND_NONE)
+		tell_job(e, EVENT_CANCELLED, j);
+}
+
 void
 job_enter(struct engine *e, struct job *j, enum job_op op, enum jstate next)
 {
@@ -362,6 +380,8 @@ job_enter(struct engine *e, struct job *j, enum job_op op, enum jstate next)
 	else if (j->aside && !job_running(j))
 		queue_ready_back(e, j);
 	wq_assert(timer_armed(&j->timer) == (is == PEND_TIMER));
+	if (__builtin_expect(e->watched, false))
+		tell_entered(e, j, op, was, moves);
 	queue_changed(e, j->q);
 }
 

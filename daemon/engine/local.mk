@@ -24,6 +24,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/run.c \
 	%reldir%/settings.c %reldir%/settings.h \
 	%reldir%/slab.c \
+	%reldir%/tell.c \
 	%reldir%/timer.c %reldir%/timer.h \
 	%reldir%/update.c \
 	%reldir%/verify.c \

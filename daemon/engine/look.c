@@ -191,6 +191,42 @@ engine_queue_get(const struct engine *e, struct str queue, struct queue_view *ou
 	return ST_OK;
 }
 
+struct oldest {
+	const struct queue *q;
+	int64_t since_ns; /* wall; INT64_MAX: none */
+};
+
+static void
+look_at_run(void *arg, struct map_node *node)
+{
+	const struct run *run = container_of(node, const struct run, by_id);
+	struct oldest *o = arg;
+
+	if (run->job->q == o->q && run->started_wall_ns < o->since_ns)
+		o->since_ns = run->started_wall_ns;
+}
+
+enum status
+engine_drain_get(
+	const struct engine *e, struct moment now, struct str queue, struct drain_view *out)
+{
+	const struct queue *q = queue_find(e, queue);
+	struct oldest o = { q, INT64_MAX };
+	uint64_t cursor = 0;
+
+	if (!q)
+		return ST_NOT_FOUND;
+	map_scan(&e->runs, &cursor, SIZE_MAX, look_at_run, &o);
+	*out = (struct drain_view){
+		.left = q->n_ready - q->n_parked + q->n_running,
+		.running = q->n_running,
+		.oldest_ns = o.since_ns == INT64_MAX ? -1
+			: now.wall_ns > o.since_ns   ? now.wall_ns - o.since_ns
+						     : 0,
+	};
+	return ST_OK;
+}
+
 void
 engine_queue_each(
 	const struct engine *e, bool (*each)(void *arg, const struct queue_view *), void *arg)

@@ -188,6 +188,25 @@ struct completion_view {
 	enum durability level;
 };
 
+/* Something that happened, for those who watch; borrowed until the next step. */
+struct watch_event {
+	enum watch_kind kind;
+	struct str queue, key; /* no key: of the queue itself */
+	uint64_t generation;
+	uint32_t attempt, coalesced;
+	bool has_deadline;
+	int64_t deadline_wall_ns;
+	enum run_outcome outcome; /* EVENT_FINISHED */
+	bool final;
+	const char *change; /* EVENT_QUEUE: what became of it, a word */
+};
+
+/* How far a drain is. */
+struct drain_view {
+	uint64_t left, running; /* what it waits for; what of that is running */
+	int64_t oldest_ns;      /* how long the longest run has been going on; -1: none runs */
+};
+
 /* The answer to a job operation. */
 struct job_reply {
 	enum status status;

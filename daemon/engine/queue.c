@@ -111,6 +111,7 @@ queue_remove(struct engine *e, struct queue *q)
 	map_del(&e->queue_names, &q->node);
 	if (e->recent == q)
 		e->recent = NULL;
+	tell_queue(e, q, "deleted");
 	list_del(&q->of_engine);
 	list_del(&q->turn);
 	list_del(&q->sweep.link);
@@ -315,6 +316,7 @@ queue_apply(struct engine *e, struct queue *q, const struct queue_settings *s)
 	q->s = *s;
 	list_del(&q->turn);
 	queue_saved(e, q);
+	tell_queue(e, q, "changed");
 	history_schedule(e, q);
 	queue_changed(e, q);
 }
@@ -347,6 +349,7 @@ queue_create_event(struct engine *e, const struct engine_event *ev)
 		return;
 	}
 	queue_saved(e, a.q);
+	tell_queue(e, a.q, "created");
 	a.level = LEVEL_SYNC;
 	ask_done(&a, ST_OK);
 }
@@ -381,6 +384,7 @@ queue_pause_event(struct engine *e, const struct engine_event *ev)
 	if (a.q->paused != pause) {
 		a.q->paused = pause;
 		queue_saved(e, a.q);
+		tell_queue(e, a.q, pause ? "paused" : "resumed");
 		queue_changed(e, a.q);
 	}
 	ask_done(&a, ST_OK);

@@ -354,6 +354,7 @@ struct engine {
 	char names[QUEUE_NAME_MAX + KEY_MAX]; /* for replies about what is unknown */
 
 	bool stopping;
+	bool watched;
 	struct slab slab;
 	struct map jobs, queue_names, waiters, runs, tokens, results, answers, completions;
 	struct list queues;       /* in order of creation */

@@ -419,6 +419,7 @@ job_run_end(struct engine *e, struct run *run, const struct run_end *end)
 	/* Pinned: it must not be forgotten before its record is kept. */
 	j->pins++;
 	j->run = NULL;
+	tell_run(e, &run->record->r);
 	run_answer_waiters(e, j, run->record);
 	if (verdict == RETRY)
 		run_retry(e, run, end->outcome);

@@ -330,6 +330,8 @@ apply(struct plan *p, struct engine *e, struct ask *a)
 		if (!j->durable)
 			job_touch(e, j, a->level);
 		e->stats.skipped += p->skipped;
+		if (p->skipped)
+			tell_job(e, EVENT_SKIPPED, j);
 		return p->skipped ? ST_SKIPPED : st;
 	}
 	if (p->row == OP_STAY)

@@ -82,6 +82,16 @@
 	X(LEVEL_ASYNC,   2, "async") \
 	X(LEVEL_MEMORY,  3, "memory")
 
+#define EVENT_KIND_TABLE(X) \
+	X(EVENT_ARMED,     1, "armed") \
+	X(EVENT_UPDATED,   2, "updated") \
+	X(EVENT_SKIPPED,   3, "skipped") \
+	X(EVENT_READY,     4, "ready") \
+	X(EVENT_STARTED,   5, "started") \
+	X(EVENT_FINISHED,  6, "finished") \
+	X(EVENT_CANCELLED, 7, "cancelled") \
+	X(EVENT_QUEUE,     8, "queue")
+
 #define ACTION_TABLE(X) \
 	X(ACTION_NONE,  0, "none") \
 	X(ACTION_EXEC,  1, "exec")
@@ -110,6 +120,7 @@ enum payload_mode { PAYLOAD_MODE_TABLE(X) };
 enum cancel_mode { CANCEL_MODE_TABLE(X) };
 enum timer_policy { TIMER_POLICY_TABLE(X) };
 enum durability { DURABILITY_TABLE(X) };
+enum watch_kind { EVENT_KIND_TABLE(X) };
 enum action { ACTION_TABLE(X) };
 enum misfire { MISFIRE_TABLE(X) };
 enum backoff { BACKOFF_TABLE(X) };

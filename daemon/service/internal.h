@@ -4,6 +4,8 @@
  *   session.c   bytes in, states and limits of a connection
  *   service.c   steps and their effects, life of the service
  *   reply.c     replies out: at once, or held until a commit
+ *   watch.c     events out, to those who watch
+ *   progress.c  how far drains are
  *   ops_*.c     one function for each operation
  */
 #ifndef WQD_SERVICE_INTERNAL_H
@@ -47,6 +49,8 @@ struct batch {
 	bool durable;  /* any of them; from then on both lists are kept */
 };
 
+struct watch;
+
 struct service {
 	unsigned magic;
 	struct service_config cfg;
@@ -67,6 +71,8 @@ struct service {
 	struct wire_list *list;    /* owned */
 	struct buf scratch;        /* a reply that will be held */
 	struct buf busy;           /* the reply for who is turned away */
+	struct watch *watch;       /* owned */
+	struct list progress;      /* struct progress */
 };
 
 enum session_state { SESSION_HELLO, SESSION_OPEN, SESSION_CLOSING };
@@ -81,7 +87,8 @@ struct session {
 	struct buf out;
 	struct list tickets; /* struct ticket */
 	struct list held;    /* struct held */
-	uint32_t in_flight;  /* of both */
+	struct list watchers;
+	uint32_t in_flight; /* of all three */
 	size_t held_bytes;
 	size_t put_from;     /* length of the output when a reply was begun */
 	bool paused;         /* the last look found it unwilling to be read */
@@ -146,6 +153,34 @@ session_close(struct session *s);
 size_t
 session_unsent(const struct session *s);
 
+/* ---- watch.c ---- */
+
+int
+watch_new(struct service *svc);
+void
+watch_free(struct service *svc);
+/* Something has happened. */
+void
+watch_note(struct service *svc, const struct watch_event *e, struct moment now);
+/* The session watches no more. */
+void
+watch_leave(struct session *s, struct moment now);
+/* Gives the watchers what they have room for. True: there is more to give at once. */
+bool
+watch_turn(struct service *svc, struct moment now);
+
+/* ---- progress.c ---- */
+
+#define PROGRESS_MIN_NS (100 * NS_PER_MS)
+/* After the engine has been asked: begins when it did not answer at once. */
+void
+progress_begin(struct service *svc, struct call *c);
+/* Tells what is due; returns when the next is, INT64_MAX: never. */
+int64_t
+progress_turn(struct service *svc, struct moment now);
+void
+progress_free(struct service *svc);
+
 /* ---- operations ---- */
 
 typedef void
@@ -163,6 +198,7 @@ op_fn op_get, op_list, op_history, op_stat;
 op_fn op_queue_create, op_queue_set, op_queue_show, op_queue_list, op_queue_delete, op_pause,
 	op_resume, op_drain;
 op_fn op_completion_wait, op_complete, op_complete_all, op_completion_reinit, op_completion_show;
+op_fn op_watch;
 
 /* The reply of queue_create and queue_set: the queue as it is now. */
 int

@@ -6,7 +6,9 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/ops_look.c \
 	%reldir%/ops_queue.c \
 	%reldir%/ops_session.c \
+	%reldir%/progress.c \
 	%reldir%/reply.c \
 	%reldir%/service.c %reldir%/service.h \
 	%reldir%/session.c %reldir%/session.h \
-	%reldir%/tickets.c %reldir%/tickets.h
+	%reldir%/tickets.c %reldir%/tickets.h \
+	%reldir%/watch.c

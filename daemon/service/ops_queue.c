@@ -128,9 +128,10 @@ op_resume(struct service *svc, struct call *c)
 void
 op_drain(struct service *svc, struct call *c)
 {
-	struct engine_event ev = { .kind = EV_DRAIN, .drain = &c->req->drain };
+	struct engine_event ev = { .kind = EV_DRAIN, .drain = &c->req->drain.op };
 
 	service_ask(svc, c, &ev, false);
+	progress_begin(svc, c);
 }
 
 /* ---- looking ---- */

@@ -39,6 +39,7 @@ const struct op op_table[REQ_KIND_COUNT] = {
 	[REQ_COMPLETE_ALL] = { op_complete_all, 1 },
 	[REQ_COMPLETION_REINIT] = { op_completion_reinit, 1 },
 	[REQ_COMPLETION_SHOW] = { op_completion_show, 1 },
+	[REQ_WATCH] = { op_watch, 8 },
 };
 
 void

@@ -49,10 +49,13 @@ service_new(const struct service_config *cfg, struct service **out)
 	effects_init(&svc->fx);
 	list_init(&svc->sessions);
 	list_init(&svc->held);
+	list_init(&svc->progress);
 	tickets_init(&svc->tickets);
 	buf_init(&svc->scratch, 2 * WIRE_REPLY_MAX + 1024);
 	buf_init(&svc->busy, 256);
 	err = buffers_new(svc);
+	if (!err)
+		err = watch_new(svc);
 	if (err) {
 		service_free(svc);
 		return err;
@@ -68,6 +71,8 @@ service_free(struct service *svc)
 		return;
 	CHECK_OBJ(svc, SERVICE_MAGIC);
 	wq_assert(list_empty(&svc->sessions) && list_empty(&svc->held));
+	progress_free(svc);
+	watch_free(svc);
 	effects_done(&svc->fx);
 	tickets_done(&svc->tickets);
 	arena_free(svc->arena);
@@ -97,7 +102,7 @@ apply_reply(struct service *svc, const struct effect *fx)
 }
 
 static void
-apply_effects(struct service *svc)
+apply_effects(struct service *svc, struct moment now)
 {
 	for (size_t i = 0; i < svc->fx.n; i++) {
 		const struct effect *fx = &svc->fx.v[i];
@@ -108,6 +113,9 @@ apply_effects(struct service *svc)
 			break;
 		case FX_START:
 			svc->cfg.start_run(svc->cfg.ctx, &fx->start);
+			break;
+		case FX_EVENT:
+			watch_note(svc, &fx->event, now);
 			break;
 		case FX_KILL:
 			svc->cfg.kill_run(svc->cfg.ctx, fx->run_id);
@@ -124,7 +132,7 @@ service_step(struct service *svc, struct moment now, const struct engine_event *
 	wq_assert(!svc->stepping);
 	svc->stepping = true;
 	engine_step(svc->cfg.engine, now, ev, &svc->fx);
-	apply_effects(svc);
+	apply_effects(svc, now);
 	svc->stepping = false;
 }
 
@@ -138,7 +146,7 @@ service_configure_queue(
 	wq_assert(!svc->stepping);
 	svc->stepping = true;
 	err = engine_configure_queue(svc->cfg.engine, now, name, s, &svc->fx);
-	apply_effects(svc);
+	apply_effects(svc, now);
 	svc->stepping = false;
 	return err;
 }
@@ -170,6 +178,16 @@ service_ask(struct service *svc, struct call *c, struct engine_event *ev, bool m
 	ev->ticket = c->ticket;
 	ev->run_token = c->req->run_token;
 	service_step(svc, c->now, ev);
+}
+
+int64_t
+service_turn(struct service *svc, struct moment now)
+{
+	int64_t due_ns;
+
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	due_ns = progress_turn(svc, now);
+	return watch_turn(svc, now) ? now.boot_ns : due_ns;
 }
 
 /* ---- commits ---- */

@@ -41,6 +41,8 @@ struct service_config {
 	const char *server;    /* "wqd 0.1.0" */
 	const char *instance;
 	uint32_t frame_max, max_in_flight, output_max;
+	size_t watch_bytes;  /* of events kept while somebody watches */
+	uint64_t watch_from; /* positions of events are larger: than those of earlier daemons */
 	int64_t hello_timeout_ns, frame_timeout_ns;
 	void *ctx;
 	void (*start_run)(void *ctx, const struct run_start *r);
@@ -61,6 +63,10 @@ service_free(struct service *svc);
 /* A step with its effects applied: for the daemon's own events (tick, runs, stop). */
 void
 service_step(struct service *svc, struct moment now, const struct engine_event *ev);
+/* At the end of each turn of the loop: what goes out in a stream. Returns the boot time at which it
+ * has something to do though nothing happened; INT64_MAX: none. */
+int64_t
+service_turn(struct service *svc, struct moment now);
 /*
  * Group commit progress. Durable replies wait until `mark` (engine_dirty_mark of their step)
  * is covered. service_commit_failed answers all that wait with STORAGE_ERROR: what came after the

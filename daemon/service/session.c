@@ -31,6 +31,7 @@ session_new(struct service *svc, const struct peer *peer, struct moment now, str
 			(size_t)svc->cfg.max_in_flight * SMALL_REPLY_MAX);
 	list_init(&s->tickets);
 	list_init(&s->held);
+	list_init(&s->watchers);
 	list_append(&svc->sessions, &s->link);
 	s->deadline_ns = sat_add(now.boot_ns, svc->cfg.hello_timeout_ns);
 	svc->counters.connections_accepted++;
@@ -51,6 +52,7 @@ session_free(struct session *s, struct moment now)
 	CHECK_OBJ(s, SESSION_MAGIC);
 	svc = s->svc;
 	s->state = SESSION_CLOSING;
+	watch_leave(s, now);
 	while ((h = list_first(&s->held, struct held, of_session)) != NULL)
 		held_free(h);
 	while ((t = list_first(&s->tickets, struct ticket, link)) != NULL) {

@@ -353,7 +353,8 @@ read_drain(struct decode *d, const void *m, struct request *out)
 {
 	const Wq__V1__Drain *pb = m;
 
-	out->drain = (struct op_drain){
+	out->drain.progress_ns = ms(d, pb->progress_ms);
+	out->drain.op = (struct op_drain){
 		.queue = text(pb->queue),
 		.timers = read_timers(d, (int)pb->timers),
 		.pause_after = pb->pause_after,
@@ -393,6 +394,28 @@ read_completion(struct decode *d, const void *m, struct request *out)
 	};
 }
 
+ENUM_READER(read_event_kind, EVENT_KIND_TABLE, watch_kind, "kind of event")
+
+static void
+read_watch(struct decode *d, const void *m, struct request *out)
+{
+	const Wq__V1__Watch *pb = m;
+
+	out->watch = (struct req_watch){
+		.queue = text(pb->queue),
+		.prefix = bytes(pb->prefix),
+		.kinds = pb->n_kinds ? 0 : UINT32_MAX,
+		.has_after = pb->has_after_case != 0,
+		.after = pb->after,
+	};
+	if (pb->n_kinds > WATCH_KINDS_MAX) {
+		wrong(d, "over 16 kinds of events");
+		return;
+	}
+	for (size_t i = 0; i < pb->n_kinds; i++)
+		out->watch.kinds |= 1u << read_event_kind(d, (int)pb->kinds[i]);
+}
+
 static const struct {
 	enum request_kind kind;
 	void (*read)(struct decode *d, const void *m, struct request *out); /* NULL: no fields */
@@ -428,6 +451,7 @@ static const struct {
 	[WQ__V1__REQUEST__OP_COMPLETE_ALL] = { REQ_COMPLETE_ALL, read_completion },
 	[WQ__V1__REQUEST__OP_COMPLETION_REINIT] = { REQ_COMPLETION_REINIT, read_completion },
 	[WQ__V1__REQUEST__OP_COMPLETION_SHOW] = { REQ_COMPLETION_SHOW, read_completion },
+	[WQ__V1__REQUEST__OP_WATCH] = { REQ_WATCH, read_watch },
 };
 
 static bool

@@ -41,6 +41,7 @@ enum request_kind {
 	REQ_COMPLETE_ALL,
 	REQ_COMPLETION_REINIT,
 	REQ_COMPLETION_SHOW,
+	REQ_WATCH,
 	REQ_KIND_COUNT
 };
 
@@ -75,6 +76,20 @@ struct req_history {
 	uint32_t limit; /* 1 to PAGE_MAX */
 };
 
+#define WATCH_KINDS_MAX 16 /* of one request */
+
+struct req_watch {
+	struct str queue, prefix;
+	uint32_t kinds; /* a bit for each enum watch_kind */
+	bool has_after;
+	uint64_t after; /* position */
+};
+
+struct req_drain {
+	struct op_drain op;
+	int64_t progress_ns; /* 0: none */
+};
+
 struct request {
 	uint64_t id;
 	uint64_t run_token;
@@ -100,9 +115,10 @@ struct request {
 		struct op_queue_set queue_set;
 		struct op_queue queue;
 		struct op_queue_delete queue_delete;
-		struct op_drain drain;
+		struct req_drain drain;
 		bool drain_first; /* shutdown */
 		struct op_completion completion;
+		struct req_watch watch;
 	};
 };
 

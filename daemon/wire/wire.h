@@ -48,6 +48,21 @@ wire_put_status(struct buf *out, uint64_t id, enum status st, const char *messag
 int
 wire_put_completion(struct buf *out, uint64_t id, enum status st, const struct completion_view *c);
 
+/* Appends `e` as one of the events of a reply. 0, ERR_TOO_LONG, -ENOMEM. */
+int
+wire_put_event(struct buf *events, const struct watch_event *e, uint64_t position, int64_t at_ns);
+struct watch_reply {
+	uint64_t lost;
+	bool lost_unknown;
+	uint64_t position;
+	struct str events; /* as wire_put_event made them, one behind the other */
+};
+/* A reply with more to follow. */
+int
+wire_put_watch(struct buf *out, uint64_t id, const struct watch_reply *w);
+int
+wire_put_progress(struct buf *out, uint64_t id, const struct drain_view *d);
+
 struct hello_info {
 	const char *server, *instance;
 	uint32_t frame_max, in_flight_max;

@@ -620,6 +620,7 @@ daemon_up(uint64_t seed)
 		.frame_max = FRAME_MAX,
 		.max_in_flight = 8,
 		.output_max = 2048,
+		.watch_bytes = 4096,
 		.hello_timeout_ns = NS_PER_S,
 		.frame_timeout_ns = NS_PER_S,
 		.start_run = start_run,

@@ -139,9 +139,10 @@ check_values(const struct request *r)
 		check_time(r->queue_delete.timeout_ns, true);
 		break;
 	case REQ_DRAIN:
-		fuzz_read(r->drain.queue);
-		wq_assert((unsigned)r->drain.timers <= TIMERS_CANCEL);
-		check_time(r->drain.timeout_ns, true);
+		fuzz_read(r->drain.op.queue);
+		wq_assert((unsigned)r->drain.op.timers <= TIMERS_CANCEL);
+		check_time(r->drain.op.timeout_ns, true);
+		wq_assert(r->drain.progress_ns >= 0);
 		break;
 	case REQ_QUEUE_SHOW:
 	case REQ_PAUSE:
@@ -169,6 +170,10 @@ check_values(const struct request *r)
 		fuzz_read(r->completion.name);
 		check_level(r->completion.level);
 		wq_assert(r->completion.idem.n <= IDEM_MAX);
+		break;
+	case REQ_WATCH:
+		fuzz_read(r->watch.queue);
+		fuzz_read(r->watch.prefix);
 		break;
 	case REQ_UNKNOWN:
 	case REQ_QUEUE_LIST:

@@ -150,6 +150,8 @@ step(struct rig *r, const struct engine_event *ev)
 		case FX_START:
 			keep_start(r, &fx->start);
 			break;
+		case FX_EVENT:
+			break;
 		case FX_KILL:
 			run = run_by_id(r, fx->run_id);
 			rig_check(run && run->going);

@@ -197,6 +197,8 @@ apply(struct player *p)
 		case FX_REPLY:
 			on_reply(p, f->ticket, &f->reply);
 			break;
+		case FX_EVENT:
+			break;
 		case FX_KILL:
 			snprintf(seen_add(p, true)->what, 64, "kill");
 			break;

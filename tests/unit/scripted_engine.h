@@ -27,6 +27,7 @@ struct engine {
 	struct job_reply reply;
 	bool start_run; /* the next answer brings FX_START and FX_KILL too */
 	uint64_t mark;
+	bool watched;
 	/* what looks show */
 	size_t n_jobs, n_queues;
 	struct str run_output;

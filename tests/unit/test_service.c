@@ -297,6 +297,7 @@ up(void)
 		.frame_max = 1u << 20,
 		.max_in_flight = 1000,
 		.output_max = 1u << 20,
+		.watch_bytes = 65536,
 		.hello_timeout_ns = NS_PER_S,
 		.frame_timeout_ns = NS_PER_S,
 		.start_run = start_run,

@@ -121,6 +121,7 @@ up(void)
 		.frame_max = FRAME_MAX,
 		.max_in_flight = IN_FLIGHT,
 		.output_max = OUTPUT_MAX,
+		.watch_bytes = 65536,
 		.hello_timeout_ns = HELLO_NS,
 		.frame_timeout_ns = FRAME_NS,
 		.start_run = start_run,
