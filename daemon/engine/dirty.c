@@ -203,7 +203,7 @@ save_job(const struct job *j, struct moment now, struct job_saved *s)
 		.disable_depth = j->disable_depth,
 		.dead = j->dead,
 		.level = (enum durability)j->level,
-		.payload_changed = j->stale,
+		.payload_changed = j->stale || !j->dirty.stored,
 	};
 	if (job_pend(j) != PEND_NONE) {
 		s->pending = job_pend(j) == PEND_TIMER ? JOB_ARMED : JOB_READY;

@@ -267,7 +267,7 @@ engine_lateness(const struct engine *e);
 /* ---- durable state ---- */
 
 /* A job as it is stored. Pending payloads are parts; `payload_changed` says whether the
- * store's copy of them is stale. */
+ * store's copy of them is stale; of a job that is not stored it always is. */
 struct job_saved {
 	struct str queue, key;
 	enum job_state pending; /* JOB_IDLE, JOB_ARMED, JOB_READY (held is ready) */

@@ -5,6 +5,8 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/sqlite_check.c \
 	%reldir%/sqlite_int.h \
 	%reldir%/sqlite_look.c %reldir%/sqlite_look.h \
+	%reldir%/sqlite_moved.c \
+	%reldir%/sqlite_moves.c %reldir%/sqlite_moves.h \
 	%reldir%/sqlite_open.c \
 	%reldir%/sqlite_put.c \
 	%reldir%/sqlite_recover.c \

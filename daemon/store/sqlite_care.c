@@ -5,6 +5,8 @@
  * group then starts it over. Its file is cut when one huge group, or a time in
  * which the main file could not be written, has left it larger than LOG_KEEP.
  * On a full disk the log is brought back as well: the next try reuses its space.
+ * So that it can be, the main file has as much of the disk set aside behind its
+ * end as the log may bring.
  *
  * The main file gives pages back to the system when more than half of it is
  * free, so that it follows the jobs there are, not the most there ever were.
@@ -20,6 +22,7 @@
 #include "store/sqlite_int.h"
 
 #define CHECKPOINT_FRAMES 2048          /* 8 MiB of pages */
+#define RESERVE           (8ll << 20)   /* bytes set aside */
 #define LOG_KEEP          (32ull << 20) /* bytes of log file that may stay */
 #define FRAME_HEADER      24
 #define SHRINK_PAGES      2048 /* given back at a time, and fewer free ones are let be */
@@ -89,6 +92,19 @@ sq_stats(struct store *s, struct store_stats *out)
 
 /* ---- checkpoint ---- */
 
+/* As much as there is; a file system that can't goes without. */
+void
+sq_reserve(struct sqlite_store *st)
+{
+	struct stat sb;
+
+	if (st->file_fd < 0 || fstat(st->file_fd, &sb) != 0)
+		return;
+	for (int64_t n = RESERVE; n >= RESERVE / 8; n /= 2)
+		if (fallocate(st->file_fd, FALLOC_FL_KEEP_SIZE, 0, sb.st_size + n) == 0)
+			return;
+}
+
 static int
 note_frames(void *ctx, sqlite3 *db, const char *name, int frames)
 {
@@ -147,8 +163,10 @@ sq_checkpoint(struct store *s)
 	if (!rc && file_bytes(st->path, "-wal") > LOG_KEEP)
 		rc = sqlite3_wal_checkpoint_v2(
 			st->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-	if (!rc)
+	if (!rc) {
 		st->log_frames = 0;
+		sq_reserve(st);
+	}
 	return sq_error(st, rc);
 }
 

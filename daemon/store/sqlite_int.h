@@ -7,6 +7,8 @@
  *   sqlite_check.c    whether every page is in order
  *   sqlite_row.c      rows and their sums
  *   sqlite_put.c      the puts of a group
+ *   sqlite_moved.c    the log of moves, folded into rows
+ *   sqlite_moves.c    how moves are written, and merged
  *   sqlite_recover.c  reading everything back
  *   sqlite_care.c     checkpoint, backup, figures
  *
@@ -23,6 +25,7 @@
 #include <stdbool.h>
 
 #include "base/assert.h"
+#include "store/sqlite_moves.h"
 #include "store/sqlite_row.h"
 #include "store/sqlite_schema.h"
 #include "store/store.h"
@@ -39,16 +42,16 @@ struct sqlite_store {
 	sqlite3 *db;              /* owned */
 	sqlite3_stmt *q[Q_COUNT]; /* owned */
 	int lock_fd;
+	int file_fd; /* of the database; closed after SQLite has: closing drops its locks */
 	char path[512];
 	char dir[480];
 	char boot[BOOT_ID_BYTES];      /* of this boot */
 	char last_boot[BOOT_ID_BYTES]; /* of the last commit */
 	char owner[OWNER_MAX];
-	bool log_is_ours;     /* the -wal file did not exist before */
-	bool trusted;         /* seen whole and in order, or written to: may be tidied at close */
-	bool damaged;         /* seen since */
-	bool writable;        /* in WAL mode, ready for commits */
-	bool has_completions; /* the table; statements on it are prepared */
+	bool log_is_ours; /* the -wal file did not exist before */
+	bool trusted;     /* seen whole and in order, or written to: may be tidied at close */
+	bool damaged;     /* seen since */
+	bool writable;    /* in WAL mode, ready for commits */
 	bool in_group;
 	int failed;  /* first failure of the group */
 	char *sizes; /* owned; sizes of the parts of a payload, encoded */
@@ -57,7 +60,16 @@ struct sqlite_store {
 	char queue_name[QUEUE_NAME_MAX];
 	size_t queue_name_len; /* 0: none */
 	int64_t queue_id;
-	uint64_t log_frames; /* in the log after the last commit */
+	/* The log of moves. */
+	uint32_t schema;
+	struct moves moves; /* of this group */
+	int64_t moved_rows, moved_bytes, moved_last;
+	bool moved_stale;     /* the three above may be wrong */
+	struct merge *fold;   /* owned; under way, else NULL */
+	int64_t fold_last;    /* newest row of the log that it takes */
+	unsigned direct_left; /* groups that go straight to their rows */
+	bool direct;          /* this one does */
+	uint64_t log_frames;  /* in the log after the last commit */
 	uint32_t page_size;
 	struct store_stats stats; /* file sizes are looked up when asked for */
 };
@@ -88,6 +100,10 @@ sq_run(struct sqlite_store *st, enum statement s);
 /* The same for one that returns a number: *v is 0 when it has no row. */
 int
 sq_number(struct sqlite_store *st, enum statement s, int64_t *v);
+/* Ends the transaction that is open: commits when `rc` is 0, else rolls back. 0 when it is on
+ * disk, else it never was. */
+int
+sq_end(struct sqlite_store *st, int rc);
 
 extern const struct store_ops sq_ops;
 /* Reads the facts of the database. */
@@ -99,9 +115,9 @@ sq_disconnect(struct sqlite_store *st);
 
 /* ---- sqlite_open.c ---- */
 
-/* Makes the tables that came after schema 1. 0 or our code. */
+/* Prepares the first `n` statements, those that are not. An error of SQLite, or SQLITE_OK. */
 int
-sq_make_tables(struct sqlite_store *st);
+sq_prepare(struct sqlite_store *st, int n);
 
 /* ---- sqlite_check.c ---- */
 
@@ -118,6 +134,24 @@ sq_put_done(struct sqlite_store *st);
 /* What was remembered of a group that is not going to be. */
 void
 sq_put_forget(struct sqlite_store *st);
+
+/* ---- sqlite_moved.c ---- */
+
+/* The whole log, and the number of its newest row (0: it is empty). 0, -ENOMEM, ERR_DAMAGED... */
+int
+sq_moved_load(struct sqlite_store *st, struct merge **out, int64_t *last);
+/* Before a group, outside of its transaction. */
+int
+sq_moved_begin(struct sqlite_store *st);
+/* Writes what the group has gathered in `moves`, and folds a piece. */
+int
+sq_moved_commit(struct sqlite_store *st);
+/* After a transaction that ended with `rc`. */
+void
+sq_moved_ended(struct sqlite_store *st, int rc);
+/* What is under way is begun anew later. */
+void
+sq_moved_abandon(struct sqlite_store *st);
 
 /* ---- sqlite_recover.c ---- */
 
@@ -138,6 +172,9 @@ sq_stats(struct store *s, struct store_stats *out);
 /* Takes down how much was written since the last call. */
 void
 sq_count_written(struct sqlite_store *st);
+/* Sets space of the disk aside, for what must go on when it is full. */
+void
+sq_reserve(struct sqlite_store *st);
 /* Starts to follow the growth of the log. */
 void
 sq_care_init(struct sqlite_store *st);

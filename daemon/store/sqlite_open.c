@@ -60,54 +60,27 @@ boot_number(const char id[BOOT_ID_BYTES])
 
 /* ---- opening ---- */
 
-/* Those from `from` up to `to`. SQLITE_OK or SQLite's error. */
-static int
-prepare(struct sqlite_store *st, int from, int to)
+int
+sq_prepare(struct sqlite_store *st, int n)
 {
 #define X(name, text) text,
-	static const char *const texts[] = { STATEMENT_TABLE(X) LATE_STATEMENT_TABLE(X) };
+	static const char *const texts[] = { STATEMENT_TABLE(X) };
 #undef X
 	int rc = SQLITE_OK;
 
-	for (int i = from; i < to && !rc; i++)
-		rc = sqlite3_prepare_v3(
-			st->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &st->q[i], NULL);
-	return rc;
-}
-
-static int
-prepare_late(struct sqlite_store *st)
-{
-	int rc = prepare(st, Q_EARLY_COUNT, Q_COUNT);
-
-	st->has_completions = rc == SQLITE_OK;
+	for (int i = 0; i < n && !rc; i++)
+		if (!st->q[i])
+			rc = sqlite3_prepare_v3(
+				st->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &st->q[i], NULL);
 	return rc;
 }
 
 static int
 prepare_all(struct sqlite_store *st, struct store_error *err)
 {
-	int64_t has = 0;
-	int rc = prepare(st, 0, Q_EARLY_COUNT);
+	int rc = sq_prepare(st, st->schema < SCHEMA_WITH_MOVED ? Q_OF_SCHEMA_1 : Q_COUNT);
 
-	if (!rc && sqlite3_step(st->q[Q_HAS_COMPLETION]) == SQLITE_ROW)
-		has = sqlite3_column_int64(st->q[Q_HAS_COMPLETION], 0);
-	(void)sqlite3_reset(st->q[Q_HAS_COMPLETION]);
-	if (!rc && has)
-		rc = prepare_late(st);
 	return rc ? sq_fail(st, rc, err, "tables") : 0;
-}
-
-int
-sq_make_tables(struct sqlite_store *st)
-{
-	int rc = SQLITE_OK;
-
-	if (!st->has_completions)
-		rc = sqlite3_exec(st->db, SCHEMA_COMPLETION, NULL, NULL, NULL);
-	if (!st->has_completions && !rc)
-		rc = prepare_late(st);
-	return sq_error(st, rc);
 }
 
 static int
@@ -155,6 +128,10 @@ open_existing(struct sqlite_store *st, const struct sqlite_look *l, struct store
 		return rc;
 	st->log_is_ours = !l->has_log;
 	st->page_size = l->page_size;
+	st->schema = l->schema;
+	st->moved_stale = true;
+	/* Without it nothing is set aside. */
+	st->file_fd = open(st->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	rc = connect_to(st, err);
 	if (!rc)
 		rc = sq_check(st, err);
@@ -281,7 +258,7 @@ store_sqlite_open(const char *dir, struct store **out, struct store_error *err)
 		return store_fail(err, -ENOMEM, dir, "open");
 	st->magic = SQLITE_STORE_MAGIC;
 	st->pub.ops = &sq_ops;
-	st->lock_fd = -1;
+	st->lock_fd = st->file_fd = -1;
 	sq_put_init(st);
 	(void)snprintf(st->dir, sizeof st->dir, "%s", dir);
 	(void)snprintf(st->path, sizeof st->path, "%s/" DB_NAME, st->dir);

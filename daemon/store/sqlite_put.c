@@ -2,8 +2,9 @@
  * The puts of a group. They can't fail by themselves: the first failure is kept,
  * what follows is dropped, and the commit tells.
  *
- * A job that only moved is one statement on one row. When its payloads changed,
- * their rows are written first and the job's row then says where they are. A row
+ * A job that only moved goes into the log of moves alone. When its payloads changed,
+ * their rows are written first and the job's row then says where they are; it is
+ * in the log as well, which counts more (sqlite_moved.c). A row
  * of `payload` keeps its place as long as the job has a payload of that kind.
  */
 #include <errno.h>
@@ -45,6 +46,15 @@ put_store(void *ctx)
 	wq_assert(st->in_group);
 	st->stats.puts++;
 	return st;
+}
+
+/* Into the log of moves, unless this group does without. */
+static void
+log_move(struct sqlite_store *st, enum move_kind kind, int64_t queue, struct str key,
+	const struct job_saved *j)
+{
+	if (!st->direct)
+		note(st, moves_add(&st->moves, kind, queue, key, j));
 }
 
 /* ---- queues ---- */
@@ -139,6 +149,11 @@ queue_remove(void *ctx, struct str name)
 
 	for (size_t i = 0; id && i < ARRAY_SIZE(all) && !st->failed; i++)
 		run_on(st, all[i], id);
+	if (id) {
+		/* What is being folded could still bring jobs of it back. */
+		sq_moved_abandon(st);
+		log_move(st, MOVE_QUEUE_REMOVED, id, STR_NONE, NULL);
+	}
 	st->queue_name_len = 0;
 }
 
@@ -267,7 +282,7 @@ plain_id(struct row *r, int64_t id)
 }
 
 static void
-job_move(struct sqlite_store *st, int64_t queue, const struct job_saved *j)
+job_straight(struct sqlite_store *st, int64_t queue, const struct job_saved *j)
 {
 	struct row r = row_begin(st->q[Q_JOB_MOVE], ROW_JOB);
 
@@ -306,8 +321,9 @@ job_put(void *ctx, const struct job_saved *j)
 	row.boot = st->pub.meta.boot;
 	if (row.payload_changed)
 		job_with_payload(st, queue, &row);
-	else
-		job_move(st, queue, &row);
+	else if (st->direct)
+		job_straight(st, queue, &row);
+	log_move(st, MOVE_PUT, queue, row.key, &row);
 }
 
 static void
@@ -328,6 +344,7 @@ job_remove(void *ctx, struct str queue_name, struct str key)
 	row_plain_int(&r, queue);
 	row_blob(&r, key);
 	run_row(st, &r, Q_JOB_REMOVE);
+	log_move(st, MOVE_REMOVED, queue, key, NULL);
 }
 
 /* ---- runs, answers, completions ---- */

@@ -1,10 +1,11 @@
 /*
- * Reading everything back: queues, their jobs in deadline order, runs, answers,
+ * Reading everything back: queues, their jobs in key order, runs, answers,
  * completions.
  *
- * One row is in memory at a time; SQLite sorts the positions of a queue, within
- * its page cache or in a temporary file, and payloads are looked up as their
- * jobs come. Nothing is written, so that a database found damaged half-way is
+ * One row is in memory at a time, and the log of moves, which has a cap. Rows of
+ * jobs and log are in the same order, so that one pass over both gives every job
+ * with the newest that is known of it; payloads are looked up as their jobs come.
+ * Nothing is sorted and nothing written, so that a database found damaged half-way is
  * still as it was.
  */
 #include <errno.h>
@@ -32,8 +33,9 @@ struct recovery {
 	struct str queue_name;
 	struct queue_settings settings;
 	struct part_list parts, run_parts;
-	int64_t wall_minus_boot; /* deadlines of either clock are compared by it */
-	bool spill_failed;
+	struct merge *log; /* owned; NULL in a database of schema 1 */
+	struct moved next; /* of the log, when has_next */
+	bool has_next;
 };
 
 static int
@@ -53,7 +55,9 @@ handed_over(struct recovery *rv, int rc, const char *what)
 		return store_fail(rv->err, rc, rv->st->path, "%s number %llu: %s", what,
 			(unsigned long long)rv->done, err_str(rc));
 	}
-	if (++rv->done % PROGRESS_EVERY == 0 && rv->sink->progress)
+	if (++rv->done > rv->total)
+		rv->total = rv->done; /* one that is in the log of moves alone was not counted */
+	if (rv->done % PROGRESS_EVERY == 0 && rv->sink->progress)
 		rv->sink->progress(rv->sink->ctx, rv->done, rv->total);
 	return 0;
 }
@@ -236,58 +240,139 @@ read_payloads(struct recovery *rv, struct job_saved *j, int64_t id, int64_t run_
 	return rc;
 }
 
+/* A job with the payloads that its row names (0: none). */
 static int
-job_row(struct recovery *rv, sqlite3_stmt *q)
+hand_over_job(struct recovery *rv, struct job_saved *j, int64_t id, int64_t run_id)
 {
-	struct job_saved j = { .queue = rv->queue_name };
-	struct row r = row_open(q, ROW_JOB, 0);
-	int rc;
+	int rc = read_payloads(rv, j, id, run_id);
 
-	row_mix_int(&r, rv->queue);
-	j.key = row_get_blob(&r);
-#define X(f, min, max) j.f = (__typeof__(j.f))row_get_int(&r, min, max);
-	JOB_FIELDS(X)
-#undef X
-	if (row_close(&r))
-		return damaged(rv, "a job does not match its sum");
-	rc = read_payloads(
-		rv, &j, sqlite3_column_int64(q, r.col + 1), sqlite3_column_int64(q, r.col + 2));
 	if (!rc)
-		rc = handed_over(rv, rv->sink->job(rv->sink->ctx, &j), "job");
+		rc = handed_over(rv, rv->sink->job(rv->sink->ctx, j), "job");
 	(void)sqlite3_reset(rv->st->q[Q_PAYLOAD_GET]);
 	(void)sqlite3_reset(rv->st->q[Q_RUN_PAYLOAD_GET]);
 	return rc;
 }
 
-/* Sorting spilled to a file that could not be had (a full or read-only /var/tmp). */
-static bool
-spill_failed(const struct recovery *rv, int rc, uint64_t done_before)
+static int
+next_move(struct recovery *rv)
 {
-	return rc && rc != ERR_DAMAGED && rc != -ENOMEM && rv->done == done_before;
+	int rc = rv->log ? merge_next(rv->log, &rv->next) : 0;
+
+	if (rc < 0)
+		return damaged(rv, "the log of moves does not make sense");
+	rv->has_next = rc > 0;
+	return 0;
+}
+
+/* What the log says next is of the queue that is being read. */
+static bool
+move_of_queue(const struct recovery *rv)
+{
+	return rv->has_next && rv->next.queue == rv->queue;
+}
+
+static void
+take_position(struct job_saved *j, const int64_t *v)
+{
+#define X(f, ...) j->f = (__typeof__(j->f))v[POSITION_##f];
+	JOB_FIELDS(X)
+#undef X
+}
+
+/* A job that has no row yet. */
+static int
+moved_job(struct recovery *rv)
+{
+	struct job_saved j = { .queue = rv->queue_name, .key = rv->next.key };
+	int rc = 0;
+
+	if (!rv->next.removed) {
+		take_position(&j, rv->next.v);
+		rc = hand_over_job(rv, &j, 0, 0);
+	}
+	return rc ? rc : next_move(rv);
+}
+
+/* Reads the row's own position. */
+static int
+read_job(struct recovery *rv, sqlite3_stmt *q, struct job_saved *j, int64_t ids[2])
+{
+	struct row r = row_open(q, ROW_JOB, 0);
+
+	row_mix_int(&r, rv->queue);
+	j->key = row_get_blob(&r);
+#define X(f, min, max) j->f = (__typeof__(j->f))row_get_int(&r, min, max);
+	JOB_FIELDS(X)
+#undef X
+	ids[0] = sqlite3_column_int64(q, r.col + 1);
+	ids[1] = sqlite3_column_int64(q, r.col + 2);
+	return row_close(&r) ? damaged(rv, "a job does not match its sum") : 0;
+}
+
+static int
+job_row(struct recovery *rv, sqlite3_stmt *q)
+{
+	struct job_saved j = { .queue = rv->queue_name };
+	int64_t ids[2];
+	int rc = read_job(rv, q, &j, ids), place = 1;
+
+	while (!rc && move_of_queue(rv) && (place = moves_compare_keys(rv->next.key, j.key)) < 0)
+		rc = moved_job(rv);
+	if (rc)
+		return rc;
+	if (!move_of_queue(rv) || place != 0)
+		return hand_over_job(rv, &j, ids[0], ids[1]);
+	if (!rv->next.removed) {
+		take_position(&j, rv->next.v);
+		rc = hand_over_job(rv, &j, ids[0], ids[1]);
+	}
+	return rc ? rc : next_move(rv);
 }
 
 static int
 jobs_of_queue(struct recovery *rv, sqlite3_stmt *q)
 {
-	sqlite3_stmt *jobs = rv->st->q[Q_JOBS];
-	uint64_t before = rv->done;
 	bool paused;
 	int rc = open_queue(rv, q, &paused);
 
+	if (!rc && rv->has_next && rv->next.queue < rv->queue)
+		rc = damaged(rv, "a move is of a queue that is missing");
 	if (!rc)
 		rc = bind_queue(rv, Q_JOBS);
-	if (rc)
-		return rc;
-	/* Without a number of its own no boot is the same as another. */
-	(void)sqlite3_bind_int64(
-		jobs, 2, rv->st->pub.meta.boot ? (int64_t)rv->st->pub.meta.boot : -1);
-	(void)sqlite3_bind_int64(jobs, 3, rv->wall_minus_boot);
-	rc = each_row(rv, Q_JOBS, job_row);
-	if (spill_failed(rv, rc, before) && !rv->spill_failed) {
-		rv->spill_failed = true;
-		(void)sqlite3_exec(rv->st->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
+	if (!rc)
 		rc = each_row(rv, Q_JOBS, job_row);
-	}
+	while (!rc && move_of_queue(rv))
+		rc = moved_job(rv);
+	return rc;
+}
+
+static int
+open_moves(struct recovery *rv)
+{
+	int64_t last;
+	int rc;
+
+	if (!rv->st->q[Q_MOVED])
+		return 0;
+	rc = sq_moved_load(rv->st, &rv->log, &last);
+	if (rc == ERR_DAMAGED)
+		return damaged(rv, "the log of moves does not match its sums");
+	if (rc)
+		return store_fail(rv->err, rc, rv->st->path, "read: %s", err_str(rc));
+	return next_move(rv);
+}
+
+static int
+all_jobs(struct recovery *rv)
+{
+	int rc = open_moves(rv);
+
+	if (!rc)
+		rc = each_row(rv, Q_QUEUES, jobs_of_queue);
+	if (!rc && rv->has_next)
+		rc = damaged(rv, "a move is of a queue that is missing");
+	merge_free(rv->log);
+	rv->log = NULL;
 	return rc;
 }
 
@@ -363,15 +448,15 @@ recover_all(struct recovery *rv)
 	}
 	rc = each_row(rv, Q_QUEUES, queue_row);
 	if (!rc)
-		rc = each_row(rv, Q_QUEUES, jobs_of_queue);
+		rc = all_jobs(rv);
 	if (!rc)
 		rc = each_row(rv, Q_RUNS, run_row);
 	if (!rc)
 		rc = each_row(rv, Q_ANSWERS, answer_row);
-	if (!rc && rv->st->has_completions)
+	if (!rc && rv->st->q[Q_COMPLETIONS])
 		rc = each_row(rv, Q_COMPLETIONS, completion_row);
 	if (!rc && rv->sink->progress)
-		rv->sink->progress(rv->sink->ctx, rv->done, rv->total);
+		rv->sink->progress(rv->sink->ctx, rv->done, rv->done);
 	return rc;
 }
 
@@ -382,7 +467,6 @@ sq_recover(struct store *s, const struct recover_sink *sink, struct store_error 
 	struct recovery rv = { .st = st, .sink = sink, .err = err };
 	int rc;
 
-	rv.wall_minus_boot = clock_wall_ns() - clock_boot_ns();
 	rc = recover_all(&rv);
 	x_free(rv.parts.v);
 	x_free(rv.run_parts.v);

@@ -27,7 +27,8 @@ enum row_kind {
 	ROW_PAYLOAD,
 	ROW_RUN,
 	ROW_ANSWER,
-	ROW_COMPLETION
+	ROW_COMPLETION,
+	ROW_MOVED
 };
 
 struct row {

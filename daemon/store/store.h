@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 
-#define STORE_SCHEMA_VERSION 1
+#define STORE_SCHEMA_VERSION 2
 
 struct store;
 
@@ -39,7 +39,7 @@ struct store_meta {
 	uint64_t token;       /* ownership */
 };
 
-/* Receives the stored state: queues first, then jobs queue by queue in deadline order, then
+/* Receives the stored state: queues first, then jobs queue by queue in the order of their keys, then
  * runs in order, then answers, then completions. A negative return stops and is passed on. */
 struct recover_sink {
 	void *ctx;
@@ -48,7 +48,8 @@ struct recover_sink {
 	int (*run)(void *ctx, uint64_t run_seq, const struct run_record *r);
 	int (*answer)(void *ctx, const struct answer_saved *a);
 	int (*completion)(void *ctx, const struct completion_saved *c);
-	/* Called now and then: `done` of about `total` things. May be NULL. */
+	/* Called now and then: `done` of about `total` things, not less; at the end of as many. May
+	 * be NULL. */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 };
 

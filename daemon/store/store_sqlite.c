@@ -153,14 +153,30 @@ meta_put(struct sqlite_store *st, const struct store_meta *m, const char *boot, 
 
 /* ---- groups ---- */
 
+/* Cut off anywhere, it is done by the next start. */
 static int
-make_writable(struct sqlite_store *st)
+upgrade(struct sqlite_store *st)
+{
+	int rc;
+
+	if (st->schema < SCHEMA_WITH_MOVED) {
+		rc = sq_run(st, Q_BEGIN);
+		if (!rc)
+			rc = sq_error(st, sqlite3_exec(st->db, SCHEMA_UPGRADE, NULL, NULL, NULL));
+		rc = sq_end(st, rc);
+		if (rc)
+			return rc;
+		st->schema = SCHEMA_WITH_MOVED;
+	}
+	return sq_error(st, sq_prepare(st, Q_COUNT));
+}
+
+static int
+set_log_mode(struct sqlite_store *st)
 {
 	sqlite3_stmt *q;
 	int rc;
 
-	if (st->writable)
-		return 0;
 	/* True already but for a copy that another program made. */
 	rc = sqlite3_prepare_v2(st->db, "PRAGMA journal_mode = WAL", -1, &q, NULL);
 	if (rc)
@@ -170,14 +186,21 @@ make_writable(struct sqlite_store *st)
 		st->writable = sqlite3_stricmp((const char *)sqlite3_column_text(q, 0), "wal") == 0;
 	rc = sq_error(st, rc);
 	(void)sqlite3_finalize(q);
-	if (!rc && !st->writable)
-		rc = ERR_STORE;
-	if (!rc)
-		rc = sq_make_tables(st);
-	st->writable = !rc;
-	if (!rc)
-		st->trusted = true;
-	return rc;
+	if (rc || !st->writable)
+		return rc ? rc : ERR_STORE;
+	st->trusted = true;
+	sq_reserve(st);
+	return 0;
+}
+
+static int
+make_writable(struct sqlite_store *st)
+{
+	int rc = st->writable ? 0 : set_log_mode(st);
+
+	if (rc || st->q[Q_COUNT - 1])
+		return rc;
+	return upgrade(st);
 }
 
 static int
@@ -188,6 +211,8 @@ sq_begin(struct store *s)
 
 	wq_assert(!st->in_group);
 	rc = make_writable(st);
+	if (!rc)
+		rc = sq_moved_begin(st);
 	if (!rc)
 		rc = sq_run(st, Q_BEGIN);
 	if (rc) {
@@ -205,9 +230,8 @@ sq_sink(struct store *s)
 	return &sqlite_store(s)->sink;
 }
 
-/* Ends the transaction that is open. 0 when it is on disk, else it never was. */
-static int
-end_group(struct sqlite_store *st, int rc)
+int
+sq_end(struct sqlite_store *st, int rc)
 {
 	if (!rc)
 		rc = sq_run(st, Q_COMMIT);
@@ -234,8 +258,11 @@ sq_commit(struct store *s, struct moment now, bool sync)
 	wq_assert(st->in_group);
 	m.last_wall_ns = now.wall_ns;
 	if (!rc)
+		rc = sq_moved_commit(st);
+	if (!rc)
 		rc = meta_put(st, &m, st->boot, st->owner, m.token);
-	rc = end_group(st, rc);
+	rc = sq_end(st, rc);
+	sq_moved_ended(st, rc);
 	if (rc) {
 		st->stats.failed_commits++;
 		return rc;
@@ -243,6 +270,7 @@ sq_commit(struct store *s, struct moment now, bool sync)
 	st->pub.meta.last_wall_ns = m.last_wall_ns;
 	memcpy(st->last_boot, st->boot, sizeof st->boot);
 	st->stats.commits++;
+	st->direct_left -= st->direct;
 	return 0;
 }
 
@@ -262,7 +290,7 @@ next_token(struct sqlite_store *st, const char *owner, uint64_t *token)
 	if (rc)
 		return rc;
 	m.token++;
-	rc = end_group(st, meta_put(st, &m, st->last_boot, owner, m.token - 1));
+	rc = sq_end(st, meta_put(st, &m, st->last_boot, owner, m.token - 1));
 	if (rc)
 		return rc;
 	(void)snprintf(st->owner, sizeof st->owner, "%s", owner);
@@ -330,9 +358,13 @@ sq_disconnect(struct sqlite_store *st)
 		if (!tidy)
 			remove_own_log(st);
 	}
+	if (st->file_fd >= 0)
+		(void)close(st->file_fd);
 	if (st->lock_fd >= 0)
 		(void)close(st->lock_fd);
 	sq_put_done(st);
+	sq_moved_abandon(st);
+	moves_done(&st->moves);
 	MAGIC_DONE(st);
 	x_free(st);
 }
@@ -343,7 +375,7 @@ sq_close(struct store *s)
 	struct sqlite_store *st = sqlite_store(s);
 
 	if (st->in_group)
-		(void)end_group(st, -ECANCELED);
+		(void)sq_end(st, -ECANCELED);
 	sq_disconnect(st);
 }
 

@@ -2,7 +2,7 @@
 BENCH_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
 BENCH_KIT = %reldir%/kit.c %reldir%/kit.h
 BENCHES = %reldir%/bench_engine %reldir%/bench_run %reldir%/bench_wire \
-	%reldir%/bench_echo %reldir%/bench_socket
+	%reldir%/bench_echo %reldir%/bench_socket %reldir%/bench_durable
 check_PROGRAMS += $(BENCHES)
 EXTRA_DIST += %reldir%/bench.py
 
@@ -27,6 +27,12 @@ EXTRA_DIST += %reldir%/bench.py
 	%reldir%/peers.c %reldir%/peers.h $(BENCH_KIT)
 %canon_reldir%_bench_socket_CPPFLAGS = $(BENCH_CPPFLAGS)
 %canon_reldir%_bench_socket_LDADD = $(WQD_LIBS)
+
+# What durable reschedules cost, beside the bare disk and others: bench_durable --help.
+%canon_reldir%_bench_durable_SOURCES = %reldir%/bench_durable.c %reldir%/load.c %reldir%/load.h \
+	%reldir%/peers.c %reldir%/peers.h $(BENCH_KIT)
+%canon_reldir%_bench_durable_CPPFLAGS = $(BENCH_CPPFLAGS)
+%canon_reldir%_bench_durable_LDADD = $(WQD_LIBS)
 
 .PHONY: bench
 bench: all $(BENCHES)

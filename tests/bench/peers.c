@@ -241,7 +241,7 @@ wqd_use(struct server *s, enum wqd_op op)
 }
 
 static char *
-wqd_config(const char *dir, int port)
+wqd_config(const char *dir, const char *level, int port)
 {
 	char *path = join(dir, "/wqd.conf");
 	FILE *f = fopen(path, "we");
@@ -252,15 +252,16 @@ wqd_config(const char *dir, int port)
 	if (port)
 		fprintf(f, ", \"tcp://127.0.0.1:%d\"", port);
 	fprintf(f, " }\nstate_dir = \"%s/state\"\n", dir);
-	fprintf(f, "queue \"bench\" { action = \"none\" durability = \"memory\" }\n");
+	fprintf(f, "queue \"bench\" { action = \"none\" durability = \"%s\" }\n", level);
 	fclose(f);
 	return path;
 }
 
 void
-wqd_start(struct server *s, const char *program, const char *dir, uint64_t n_jobs, int port)
+wqd_start_level(struct server *s, const char *program, const char *dir, const char *level,
+	uint64_t n_jobs, int port)
 {
-	char *argv[] = { (char *)(uintptr_t)program, (char[]){ "-c" }, wqd_config(dir, port),
+	char *argv[] = { (char *)(uintptr_t)program, (char[]){ "-c" }, wqd_config(dir, level, port),
 		NULL };
 
 	*s = (struct server){
@@ -273,9 +274,16 @@ wqd_start(struct server *s, const char *program, const char *dir, uint64_t n_job
 		.take = wqd_take,
 	};
 	s->pid = bench_spawn(0, argv);
-	load_fill(s, (n_jobs + UPDATES_PER_BATCH - 1) / UPDATES_PER_BATCH, 4);
+	if (n_jobs > 0)
+		load_fill(s, (n_jobs + UPDATES_PER_BATCH - 1) / UPDATES_PER_BATCH, 4);
 	s->next = 0;
 	wqd_use(s, WQD_UPDATE);
+}
+
+void
+wqd_start(struct server *s, const char *program, const char *dir, uint64_t n_jobs, int port)
+{
+	wqd_start_level(s, program, dir, "memory", n_jobs, port);
 }
 
 /* ---- Redis ---- */
@@ -328,11 +336,19 @@ redis_command(int fd, char *reply, size_t size, const char *cmd)
 bool
 redis_start(struct server *s, const char *dir, uint64_t n_jobs)
 {
+	return redis_start_sync(s, dir, n_jobs, false);
+}
+
+bool
+redis_start_sync(struct server *s, const char *dir, uint64_t n_jobs, bool sync)
+{
 	char *path = join(dir, "/redis.sock");
 	char cmd[1024], reply[256], from[24], to[24];
 	char *argv[] = { (char[]){ "redis-server" }, (char[]){ "--port" }, (char[]){ "0" },
 		(char[]){ "--unixsocket" }, path, (char[]){ "--save" }, (char[]){ "" },
-		(char[]){ "--appendonly" }, (char[]){ "no" }, NULL };
+		(char[]){ "--dir" }, (char *)(uintptr_t)dir, (char[]){ "--appendfsync" },
+		(char[]){ "always" }, (char[]){ "--appendonly" },
+		(char *)(uintptr_t)(sync ? "yes" : "no"), NULL };
 	int fd;
 
 	if (!installed(argv[0]))
@@ -410,8 +426,16 @@ beanstalkd_take(struct server *s, const uint8_t *p, size_t n, size_t *used)
 bool
 beanstalkd_start(struct server *s, const char *dir, uint64_t n_jobs)
 {
+	return beanstalkd_start_sync(s, dir, n_jobs, false);
+}
+
+bool
+beanstalkd_start_sync(struct server *s, const char *dir, uint64_t n_jobs, bool sync)
+{
 	char *path = join(dir, "/beanstalkd.sock");
-	char *argv[] = { (char[]){ "beanstalkd" }, (char[]){ "-l" }, join("unix:", path), NULL };
+	char *argv[] = { (char[]){ "beanstalkd" }, (char[]){ "-l" }, join("unix:", path),
+		sync ? (char[]){ "-b" } : NULL, (char *)(uintptr_t)dir, (char[]){ "-f" },
+		(char[]){ "0" }, NULL };
 
 	if (!installed(argv[0]))
 		return false;

@@ -15,6 +15,10 @@
  * queue's, so large that every update stays inside it. TCP: on `port` as well. */
 void
 wqd_start(struct server *s, const char *program, const char *dir, uint64_t n_jobs, int port);
+/* The same with a queue of another level. With no jobs: as the state directory has them. */
+void
+wqd_start_level(struct server *s, const char *program, const char *dir, const char *level,
+	uint64_t n_jobs, int port);
 /* What the next requests are. */
 enum wqd_op { WQD_UPDATE, WQD_UPDATE_SLACK, WQD_BATCH, WQD_CANCEL_QUEUE };
 void
@@ -30,5 +34,11 @@ redis_start(struct server *s, const char *dir, uint64_t n_jobs);
 /* beanstalkd has no keys: reserve-job and release of a job's number. */
 bool
 beanstalkd_start(struct server *s, const char *dir, uint64_t n_jobs);
+
+/* With every change synced to a log in `dir`. */
+bool
+redis_start_sync(struct server *s, const char *dir, uint64_t n_jobs, bool sync);
+bool
+beanstalkd_start_sync(struct server *s, const char *dir, uint64_t n_jobs, bool sync);
 
 #endif

@@ -269,13 +269,17 @@ f_read(sqlite3_file *f, void *p, int n, sqlite3_int64 at)
 				 : real_of(f)->pMethods->xRead(real_of(f), p, n, at);
 }
 
-/* By how much a write makes the file longer. */
+/* By how much a write needs more of the disk than the file has, what it set aside included. */
 static long
 growth(sqlite3_file *f, sqlite3_int64 end)
 {
+	const struct fault_file *ff = (struct fault_file *)f;
 	sqlite3_int64 size = 0;
+	struct stat sb;
 
 	(void)real_of(f)->pMethods->xFileSize(real_of(f), &size);
+	if (ff->path && stat(ff->path, &sb) == 0 && sb.st_blocks * BLOCK > size)
+		size = sb.st_blocks * BLOCK;
 	return end > size ? (long)(end - size) : 0;
 }
 

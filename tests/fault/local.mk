@@ -10,3 +10,8 @@ UNIT_TESTS += tests/fault/test_store_power
 tests_fault_test_store_power_SOURCES = tests/fault/test_store_power.c tests/fault/fault_vfs.c
 tests_fault_test_store_power_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_fault_test_store_power_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/fault/test_store_moves
+tests_fault_test_store_moves_SOURCES = tests/fault/test_store_moves.c tests/fault/fault_vfs.c
+tests_fault_test_store_moves_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_fault_test_store_moves_LDADD = $(TEST_LIBS)
