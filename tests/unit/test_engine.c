@@ -665,7 +665,7 @@ END_TEST
 
 START_TEST(max_active_holds_and_lets_go)
 {
-	char key[8];
+	char key[16];
 	uint64_t ids[6];
 
 	open_engine();
@@ -693,7 +693,7 @@ END_TEST
 
 START_TEST(round_robin_between_queues)
 {
-	char key[8];
+	char key[16];
 
 	open_engine();
 	CREATE("a", "max_active=1000");
@@ -775,7 +775,7 @@ END_TEST
 
 START_TEST(a_drain_expedites_in_order)
 {
-	char key[8];
+	char key[16];
 
 	open_engine();
 	CREATE("q", "max_active=1000");
