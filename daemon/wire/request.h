@@ -1,6 +1,6 @@
 /*
  * A decoded request, and what a reply is made of: plain structs between the
- * wire adapter and the sessions. Bytes are borrowed from the arena of the
+ * wire adapter and the sessions. Bytes are borrowed from what was read or from the arena of the
  * connection until the batch they came in has been answered.
  */
 #ifndef WQD_WIRE_REQUEST_H

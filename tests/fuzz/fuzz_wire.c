@@ -200,9 +200,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!arena)
 		wq_assert(arena_new(ARENA_MAX, &arena) == 0);
 	err = wire_decode(arena, copy, size, &r, &why);
-	/* what is decoded borrows from the arena, not from the bytes read */
-	memset(copy, 0xa5, size);
-	x_free(copy);
 	wq_assert(err == 0 || err == ERR_MALFORMED || err == -ENOMEM);
 	wq_assert(err == -ENOMEM || (err == 0) == (pb != NULL));
 	if (err == 0) {
@@ -216,5 +213,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (pb)
 		wq__v1__request__free_unpacked(pb, NULL);
 	arena_reset(arena);
+	x_free(copy); /* what is decoded borrows from the bytes read, too */
 	return 0;
 }
