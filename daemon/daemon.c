@@ -50,9 +50,32 @@ on_run_not_started(void *ctx, uint64_t run_id, int error)
 	step(ctx, (struct engine_event){ .kind = EV_RUN_NOT_STARTED, .run_id = run_id });
 }
 
+/* What went wrong is in the record; this says where to look for it. */
+static void
+log_bad_end(struct daemon *d, const struct run_end *end)
+{
+	char queue[4 * QUEUE_NAME_MAX + 8], key[4 * KEY_MAX + 8], how[128];
+	struct job_view job;
+
+	if (end->outcome == RUN_DONE || end->outcome == RUN_CANCELLED ||
+		!engine_run_job(d->engine, clock_now(), end->run_id, &job))
+		return;
+	if (end->error)
+		snprintf(how, sizeof how, "error=\"%s\"", err_str(-end->error));
+	else if (end->signal)
+		snprintf(how, sizeof how, "signal=%d", (int)end->signal);
+	else
+		snprintf(how, sizeof how, "exit=%d", (int)end->exit_code);
+	log_warn("run_failed", "queue=%s key=%s generation=%llu attempt=%u outcome=%s %s",
+		log_field(queue, sizeof queue, job.queue), log_field(key, sizeof key, job.key),
+		(unsigned long long)job.generation, (unsigned)job.attempt,
+		run_outcome_word(end->outcome), how);
+}
+
 static void
 on_run_ended(void *ctx, const struct run_end *end)
 {
+	log_bad_end(ctx, end);
 	step(ctx, (struct engine_event){ .kind = EV_RUN_ENDED, .run_end = end });
 }
 

@@ -195,6 +195,10 @@ enum status
 engine_get(const struct engine *e, struct moment now, const struct job_name *job,
 	struct job_view *out);
 
+/* The job of a run that goes on, for who knows the run alone; false: there is no such run. */
+bool
+engine_run_job(const struct engine *e, struct moment now, uint64_t run_id, struct job_view *out);
+
 struct list_filter {
 	struct str queue;  /* empty: all */
 	struct str prefix; /* of the key */

@@ -62,6 +62,16 @@ engine_get(const struct engine *e, struct moment now, const struct job_name *nam
 	return st;
 }
 
+bool
+engine_run_job(const struct engine *e, struct moment now, uint64_t run_id, struct job_view *out)
+{
+	const struct run *run = job_run_by_id(e, run_id);
+
+	if (run)
+		job_look(run->job, now, out);
+	return run != NULL;
+}
+
 /* ---- lists ---- */
 
 #define LIST_LOOKS 4096u /* records looked at for one page */

@@ -238,3 +238,19 @@ def test_a_script_without_permission_leaves_the_slot_free(make_daemon, tmp):
         path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
         assert run(c).outcome == S.RUN_OUTCOME_DONE
         time.sleep(0)
+
+
+def test_a_run_that_fails_is_in_the_log(make_daemon):
+    d = make_daemon(handler("h", "sh", "-c", "read x; echo secret; eval \"$x\"") + handler("none", "/nonexistent")
+                    + queue("q", handler="h") + queue("none", handler="none"))
+    with d.conn() as c:
+        run(c, "well", payload=b"exit 0\n", payload_mode=S.PAYLOAD_MODE_REPLACE)
+        run(c, 'ba"d', payload=b"exit 7\n", payload_mode=S.PAYLOAD_MODE_REPLACE)
+        run(c, "shot", payload=b"kill -9 $$\n", payload_mode=S.PAYLOAD_MODE_REPLACE)
+        run(c, "k", "none")
+    lines = [line.split("event=run_failed ")[1] for line in d.text().splitlines() if "run_failed" in line]
+    assert lines == [
+        r'queue="q" key="ba\"d" generation=1 attempt=1 outcome=failed exit=7',
+        'queue="q" key="shot" generation=1 attempt=1 outcome=failed signal=9',
+        'queue="none" key="k" generation=1 attempt=1 outcome=failed error="No such file or directory"']
+    assert "secret" not in d.text()
