@@ -2,8 +2,8 @@
  * heartbeat NAME [TIMEOUT [INTERVAL]]
  *
  * Says "I am alive". The handler of queue "hb" runs for NAME when that was not heard for
- * TIMEOUT (30s), and only then: each beat pushes the run back. SIGTERM and SIGINT end it in peace,
- * and the run is taken away.
+ * TIMEOUT (30s), and only then: each beat, one every INTERVAL (1s), pushes the run back. SIGTERM and
+ * SIGINT end it in peace, and the run is taken away.
  *
  * Nobody else updates this name, and whether the alarm comes after 30 s or 31 s is all the same:
  * with "sole_updater" and a slack most beats cost no round trip.
@@ -45,6 +45,10 @@ main(int argc, char **argv)
 	if (argc < 2 || wq_parse_duration(argc > 2 ? argv[2] : "30s", &timeout_ms) < 0 ||
 		wq_parse_duration(argc > 3 ? argv[3] : "1s", &interval_ms) < 0) {
 		fprintf(stderr, "usage: heartbeat NAME [TIMEOUT [INTERVAL]]\n");
+		return 2;
+	}
+	if (interval_ms >= timeout_ms) {
+		fprintf(stderr, "heartbeat: TIMEOUT must be longer than INTERVAL (1s)\n");
 		return 2;
 	}
 	sigaction(SIGTERM, &sa, NULL);

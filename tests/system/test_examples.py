@@ -55,6 +55,14 @@ def test_a_heartbeat_that_stops_raises_the_alarm(hb):
     until(lambda: "host-17" in lines(hb.alarm), what="the alarm")
 
 
+def test_a_heartbeat_slower_than_its_timeout_is_refused(hb):
+    p = start(hb, "heartbeat", "host-19", 1000, 1000)
+    _, err = p.communicate(timeout=PATIENCE)
+    assert p.returncode == 2 and "longer than INTERVAL" in err
+    with hb.conn() as c:
+        assert c.get("host-19", queue="hb") is None
+
+
 def test_a_heartbeat_that_ends_in_peace_raises_none(hb):
     p = start(hb, "heartbeat", "host-18", LONG_MS, 10)
     assert p.stdout.readline() == "CREATED\n"
