@@ -168,7 +168,7 @@ static const struct ctl_option bench_options[] = {
 	FLAG(OPT_KEEP, "keep", "leave the jobs behind"),
 };
 static const struct ctl_option shutdown_options[] = {
-	FLAG(OPT_DRAIN, "drain", "first let what is ready, held and running come to its end"),
+	FLAG(OPT_DRAIN, "drain", "first let what is ready, held and running come to its end, however long that takes"),
 };
 
 /* ---- verbs ---- */
@@ -248,7 +248,8 @@ const struct ctl_verb ctl_verbs[] = {
 		.summary = "start what is held, oldest first", .op = CTL_RESUME, .run = ctl_do_pause },
 	{ .name = "drain", .args = "QUEUE", .args_min = 1, .args_max = 1, .arg_kind = ARG_QUEUE,
 		.summary = "refuse newcomers until nothing is ready, held or running",
-		.doc = "What running jobs of the queue re-queue themselves is accepted. A drain that is "
+		.doc = "What running jobs of the queue re-queue themselves is accepted. In a paused queue "
+		       "what is held stays, and the drain waits for resume. A drain that is "
 		       "interrupted or times out is undone. On a terminal a line on stderr says how far it "
 		       "is.",
 		OPTIONS(drain_options), .waits = true, .run = ctl_do_drain },
@@ -284,6 +285,8 @@ const struct ctl_verb ctl_verbs[] = {
 		OPTIONS(bench_options), .run = ctl_do_bench },
 	{ .name = "reload", .summary = "read the configuration again", .run = ctl_do_reload },
 	{ .name = "shutdown", .summary = "stop the daemon",
+		.doc = "The answer comes at once. The daemon ends when its runs have, and interrupts those "
+		       "that are left after stop_timeout.",
 		OPTIONS(shutdown_options), .run = ctl_do_shutdown },
 	{ .name = "help", .args = "[VERB]", .args_max = 2, .arg_kind = ARG_VERB,
 		.summary = "help, on the verb where one is named", .run = ctl_do_help },
