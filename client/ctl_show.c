@@ -143,30 +143,34 @@ ctl_put_time(int64_t ms)
 		printf("%s (%s)", ctl_time_local(ms, at), ctl_relative(ms, ctl_now_ms(), when));
 }
 
-void
-ctl_put_outcome(const wq_run_info_t *run)
+char *
+ctl_outcome(const wq_run_info_t *run, char dst[CTL_OUTCOME_SIZE])
 {
-	const char *name;
+	const char *word = wq_outcome_word(run->outcome), *name;
 
-	fputs(wq_outcome_word(run->outcome), stdout);
 	if (run->error) {
-		printf(", could not start: %s", strerror(run->error));
+		snprintf(dst, CTL_OUTCOME_SIZE, "%s, could not start: %s", word,
+			strerror(run->error));
 	} else if (run->signal) {
 		name = sigabbrev_np(run->signal);
-		printf(", signal %d%s%s", run->signal, name ? " SIG" : "", name ? name : "");
+		snprintf(dst, CTL_OUTCOME_SIZE, "%s, signal %d%s%s", word, run->signal,
+			name ? " SIG" : "", name ? name : "");
 	} else if (run->exit_code >= 0) {
-		printf(", exit %d", run->exit_code);
+		snprintf(dst, CTL_OUTCOME_SIZE, "%s, exit %d", word, run->exit_code);
+	} else {
+		snprintf(dst, CTL_OUTCOME_SIZE, "%s", word);
 	}
+	return dst;
 }
 
 void
 ctl_put_run(const wq_run_info_t *run)
 {
-	char at[CTL_TIME_SIZE];
+	char at[CTL_TIME_SIZE], outcome[CTL_OUTCOME_SIZE];
 
 	printf("generation %llu  attempt %u  ", (unsigned long long)run->generation,
 		(unsigned)run->attempt);
-	ctl_put_outcome(run);
+	fputs(ctl_outcome(run, outcome), stdout);
 	fputs(run->final ? "  ended " : ", will be retried  ended ", stdout);
 	ctl_put_time(run->ended_ms);
 	if (run->started_ms)

@@ -27,9 +27,10 @@ ctl_put_time(int64_t ms);
 /* A run in the rest of a line, its output below. */
 void
 ctl_put_run(const wq_run_info_t *run);
-/* "failed, exit 3": outcome and what tells more about it. */
-void
-ctl_put_outcome(const wq_run_info_t *run);
+#define CTL_OUTCOME_SIZE 128
+/* "failed, exit 3": outcome and, after a comma, what tells more about it. Returns `dst`. */
+char *
+ctl_outcome(const wq_run_info_t *run, char dst[CTL_OUTCOME_SIZE]);
 
 /* ---- for ctl_expect: print the reply, return the exit status ---- */
 

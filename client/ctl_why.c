@@ -130,14 +130,17 @@ static void
 because_it_is_idle(struct why *w, const wq_job_info_t *job)
 {
 	const wq_run_info_t *last = job->last;
-	char at[CTL_TIME_SIZE], when[CTL_TIME_SIZE];
+	char at[CTL_TIME_SIZE], when[CTL_TIME_SIZE], how[CTL_OUTCOME_SIZE];
+
+	const char *detail = last ? strchr(ctl_outcome(last, how), ',') : NULL;
 
 	if (job->dead)
 		because(w, "dead",
-			"It is dead: its attempts are used up. 'wqctl kick' runs it again.");
+			"It is dead: its attempts are used up%s%s. 'wqctl kick' runs it again.",
+			detail ? ", the last one: " : "", detail ? detail + 2 : "");
 	else if (last)
-		because(w, "idle", "Nothing is pending: its last run (%s) ended %s (%s).",
-			wq_outcome_word(last->outcome), ctl_time_local(last->ended_ms, at),
+		because(w, "idle", "Nothing is pending: its last run (%s) ended %s (%s).", how,
+			ctl_time_local(last->ended_ms, at),
 			ctl_relative(last->ended_ms, ctl_now_ms(), when));
 	else
 		because(w, "idle", "Nothing is pending, and no run is kept.");

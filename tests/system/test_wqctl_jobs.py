@@ -364,6 +364,7 @@ def test_why(sh):
     sh.json("resume", "run")
     sh.json("wait", "run/a")
     assert reasons(sh, "run/a") == ["idle"]
+    assert "its last run (done, exit 0) ended" in sh.ctl("why", "run/a").stdout
     sh.json("queue", "set", "run", "max_active=1")
     start(sh, "long")
     assert reasons(sh, "run/long") == ["running"]
@@ -381,6 +382,7 @@ def test_why_of_a_dead_job_and_of_one_that_waits_for_a_retry(sh):
     sh.json("update", "retry/a", "0", "--payload", "exit 1")
     assert sh.json("wait", "retry/a", check=6)["outcome"] == "dead"
     assert reasons(sh, "retry/a") == ["dead"]
+    assert "used up, the last one: exit 1." in sh.ctl("why", "retry/a").stdout
     sh.json("queue", "set", "retry", "retry_delay=1h")
     sh.json("kick", "retry/a")
     until(lambda: sh.json("get", "retry/a")["attempt"] == 2)
