@@ -2,7 +2,8 @@
 BENCH_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
 BENCH_KIT = %reldir%/kit.c %reldir%/kit.h
 BENCHES = %reldir%/bench_engine %reldir%/bench_run %reldir%/bench_wire \
-	%reldir%/bench_echo %reldir%/bench_socket %reldir%/bench_durable
+	%reldir%/bench_completion %reldir%/bench_echo %reldir%/bench_socket \
+	%reldir%/bench_durable
 check_PROGRAMS += $(BENCHES)
 EXTRA_DIST += %reldir%/bench.py
 
@@ -17,6 +18,11 @@ EXTRA_DIST += %reldir%/bench.py
 %canon_reldir%_bench_wire_SOURCES = %reldir%/bench_wire.c
 %canon_reldir%_bench_wire_CPPFLAGS = $(BENCH_CPPFLAGS)
 %canon_reldir%_bench_wire_LDADD = $(WQD_LIBS)
+
+# Waking many, beside the transport alone, Redis, and one process: bench_completion WQD.
+%canon_reldir%_bench_completion_SOURCES = %reldir%/bench_completion.c $(BENCH_KIT)
+%canon_reldir%_bench_completion_CPPFLAGS = $(BENCH_CPPFLAGS)
+%canon_reldir%_bench_completion_LDADD = $(WQD_LIBS) -lpthread
 
 # Our daemon over the socket beside the bare transport and others: bench_socket --help.
 %canon_reldir%_bench_echo_SOURCES = %reldir%/bench_echo.c $(BENCH_KIT)
