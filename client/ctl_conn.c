@@ -43,8 +43,7 @@ ctl_connect(struct ctl *c)
 	c->wq = NULL;
 	if (rc == WQ_ERR_ADDRESS)
 		return ctl_error(c, CTL_USAGE, wq_error_word(rc),
-			"'%s' is no address (unix:PATH, tcp://HOST:PORT or tls://HOST:PORT)",
-			c->server);
+			"'%s' is no address (unix:PATH or tcp://HOST:PORT)", c->server);
 	if (rc == -ENOMEM || rc == WQ_ERR_UNSUPPORTED)
 		return ctl_error(
 			c, CTL_FAILED, wq_error_word(rc), "%s: %s", c->server, wq_strerror(rc));

@@ -41,7 +41,7 @@ _Static_assert(WQ_TIMERS_EXPEDITE == 1 && WQ_TIMERS_CANCEL == 2, "timers_words")
 /* clang-format off */
 const struct ctl_option ctl_global_options[] = {
 	VALUE(OPT_SERVER, "server", KIND_TEXT, "ADDRESS",
-		"the daemon: unix:PATH, tcp://HOST:PORT or tls://HOST:PORT; else $WQ_SERVER, else "
+		"the daemon: unix:PATH or tcp://HOST:PORT; else $WQ_SERVER, else "
 		CTL_DEFAULT_SERVER),
 	FLAG(OPT_JSON, "json", "one JSON value on stdout, errors included"),
 	DURATION(OPT_TIMEOUT, "timeout",

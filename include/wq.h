@@ -133,7 +133,7 @@ typedef enum wq_timers {
 } wq_timers_t;
 
 /* Errors of the library itself. */
-#define WQ_ERR_ADDRESS     (-2000) /* not "unix:PATH", "tcp://HOST:PORT" or "tls://HOST:PORT" */
+#define WQ_ERR_ADDRESS     (-2000) /* not "unix:PATH" or "tcp://HOST:PORT" */
 #define WQ_ERR_CLOSED      (-2001) /* no connection, and the request may not be resent */
 #define WQ_ERR_PROTOCOL    (-2002) /* the peer does not speak wq.v1 */
 #define WQ_ERR_TOO_MANY    (-2003) /* "max_in_flight" requests wait already */
