@@ -47,6 +47,8 @@
 /* How often the group of a lingering run is looked at: soon at first, then less often. */
 #define LOOK_MIN_NS (5 * NS_PER_MS)
 #define LOOK_MAX_NS (100 * NS_PER_MS)
+/* Looking at all processes takes one part in so many of the time, however many runs linger. */
+#define SCAN_PARTS 50
 
 #define TO(state) (1u << (state))
 
@@ -292,12 +294,29 @@ announce(struct run *run)
 		run_ask_stop(run, run->asked, run->asked_grace_ns);
 }
 
+/* Mostly it is plainly gone. Whether a group that is there has but zombies is asked when it may be. */
+static bool
+group_over(const struct run *run)
+{
+	struct runner *r = run->r;
+	int64_t began = clock_boot_ns();
+	bool over;
+
+	if (!group_exists(run->pid))
+		return true;
+	if (began < r->scan_at_ns)
+		return false;
+	over = !group_alive(run->pid);
+	r->scan_at_ns = began + SCAN_PARTS * (clock_boot_ns() - began);
+	return over;
+}
+
 static void
 linger(struct run *run)
 {
 	int64_t left = run->kill_at_ns - clock_boot_ns();
 
-	if (!group_alive(run->pid)) {
+	if (group_over(run)) {
 		run_finish(run);
 		return;
 	}

@@ -59,12 +59,15 @@ look_at(void *arg, pid_t pid)
 }
 
 bool
+group_exists(pid_t group)
+{
+	return kill(-group, 0) == 0 || errno != ESRCH;
+}
+
+bool
 group_alive(pid_t group)
 {
 	struct search s = { .group = group };
 
-	/* Most often it is plainly gone, and nobody has to be asked. */
-	if (kill(-group, 0) < 0 && errno == ESRCH)
-		return false;
 	return each_process(look_at, &s) < 0 || s.found;
 }

@@ -6,10 +6,18 @@
 #include <sys/types.h>
 
 /*
+ * Both ask about a group whose number has not been given to others, which holds
+ * while a run lingers: looked at often enough, it can't have come round.
+ */
+
+/* Whether the group has a member, zombies included. */
+bool
+group_exists(pid_t group);
+/*
  * Whether a process of the group still runs. Zombies don't count: who has to
- * reap them (init, or nobody in a container without one) may take its time. The
- * group's number must not have been given to others, which holds while a run
- * lingers: looked at often enough, it can't have come round. True when in doubt.
+ * reap them (init, or nobody in a container without one) may take its time. True
+ * when in doubt. Looks at every process of the machine, which takes as long as
+ * there are many.
  */
 bool
 group_alive(pid_t group);

@@ -61,6 +61,7 @@ struct runner {
 	struct list all;
 	struct list by_id[RUN_ID_BUCKETS];
 	size_t n;
+	int64_t scan_at_ns; /* boot time before which group_alive is not asked */
 };
 
 /* A run that has yet to be made, known to the runner. Never NULL. */
