@@ -11,10 +11,9 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "net/watches.h"
 
-#define LOOP_MAGIC  0x100b0001u
-#define IO_MAGIC    0x100b0002u
-#define TIMER_MAGIC 0x100b0003u
+#define LOOP_MAGIC 0x100b0001u
 
 /* libevent takes this many events from a poll, twice as many after a full one, up to POLL_MAX. */
 #define POLL_FIRST 32u
@@ -30,7 +29,7 @@
 struct loop {
 	unsigned magic;
 	struct event_base *base; /* owned */
-	struct reactor reactor;
+	struct watches watches;
 	struct loop_hooks hooks;
 
 	int tick_fd; /* timerfd, CLOCK_BOOTTIME */
@@ -50,26 +49,9 @@ struct loop {
 
 	struct list deferred; /* struct loop_task */
 	struct list signals;
-	int64_t grain_us;     /* how far libevent's clock may be behind */
-	unsigned turn_events; /* callbacks of this turn */
-	unsigned poll_room;   /* events that a poll can return, as libevent does */
+	unsigned poll_room; /* events that a poll can return, as libevent does */
 	bool input_left;
 	unsigned stall_turns;
-};
-
-struct reactor_io {
-	unsigned magic;
-	struct loop *l;
-	struct event *ev;
-	void (*cb)(void *arg, unsigned ready);
-	void *arg;
-};
-
-struct reactor_timer {
-	unsigned magic;
-	struct event *ev;
-	void (*cb)(void *arg);
-	void *arg;
 };
 
 struct signal_watch {
@@ -79,131 +61,11 @@ struct signal_watch {
 	void *arg;
 };
 
-/* ---- reactor ---- */
-
-static void
-io_ready(evutil_socket_t fd, short what, void *arg)
-{
-	struct reactor_io *io = arg;
-	unsigned ready = 0;
-
-	(void)fd;
-	CHECK_OBJ(io, IO_MAGIC);
-	io->l->turn_events++;
-	if (what & EV_READ)
-		ready |= REACTOR_READ;
-	if (what & EV_WRITE)
-		ready |= REACTOR_WRITE;
-	io->cb(io->arg, ready);
-}
-
-static int
-io_add(void *ctx, int fd, unsigned what, void (*cb)(void *arg, unsigned ready), void *arg,
-	struct reactor_io **out)
-{
-	struct loop *l = ctx;
-	struct reactor_io *io = x_zalloc(sizeof *io);
-	short events = EV_PERSIST;
-
-	CHECK_OBJ(l, LOOP_MAGIC);
-	if (!io)
-		return -ENOMEM;
-	if (what & REACTOR_READ)
-		events |= EV_READ;
-	if (what & REACTOR_WRITE)
-		events |= EV_WRITE;
-	*io = (struct reactor_io){ .magic = IO_MAGIC, .l = l, .cb = cb, .arg = arg };
-	io->ev = event_new(l->base, fd, events, io_ready, io);
-	if (!io->ev || event_add(io->ev, NULL) < 0) {
-		if (io->ev)
-			event_free(io->ev);
-		x_free(io);
-		return -ENOMEM;
-	}
-	*out = io;
-	return 0;
-}
-
-static void
-io_del(void *ctx, struct reactor_io *io)
-{
-	(void)ctx;
-	if (!io)
-		return;
-	CHECK_OBJ(io, IO_MAGIC);
-	event_free(io->ev);
-	MAGIC_DONE(io);
-	x_free(io);
-}
-
-static void
-timer_fired(evutil_socket_t fd, short what, void *arg)
-{
-	struct reactor_timer *t = arg;
-
-	(void)fd;
-	(void)what;
-	CHECK_OBJ(t, TIMER_MAGIC);
-	t->cb(t->arg);
-}
-
-static int
-timer_new(void *ctx, void (*cb)(void *arg), void *arg, struct reactor_timer **out)
-{
-	struct loop *l = ctx;
-	struct reactor_timer *t = x_zalloc(sizeof *t);
-
-	CHECK_OBJ(l, LOOP_MAGIC);
-	if (!t)
-		return -ENOMEM;
-	*t = (struct reactor_timer){ .magic = TIMER_MAGIC, .cb = cb, .arg = arg };
-	t->ev = evtimer_new(l->base, timer_fired, t);
-	if (!t->ev) {
-		x_free(t);
-		return -ENOMEM;
-	}
-	*out = t;
-	return 0;
-}
-
-static void
-timer_set(void *ctx, struct reactor_timer *t, int64_t after_ns)
-{
-	struct loop *l = ctx;
-	int64_t us;
-	struct timeval tv;
-
-	CHECK_OBJ(t, TIMER_MAGIC);
-	if (after_ns < 0) {
-		event_del(t->ev);
-		return;
-	}
-	us = sat_add(after_ns, NS_PER_US - 1) / NS_PER_US;
-	if (us > 0)
-		us = sat_add(us, l->grain_us);
-	if (us / 1000000 > FAR_FUTURE_S)
-		us = FAR_FUTURE_S * 1000000;
-	tv = (struct timeval){ .tv_sec = us / 1000000, .tv_usec = us % 1000000 };
-	event_add(t->ev, &tv);
-}
-
-static void
-timer_del(void *ctx, struct reactor_timer *t)
-{
-	(void)ctx;
-	if (!t)
-		return;
-	CHECK_OBJ(t, TIMER_MAGIC);
-	event_free(t->ev);
-	MAGIC_DONE(t);
-	x_free(t);
-}
-
 const struct reactor *
 loop_reactor(struct loop *l)
 {
 	CHECK_OBJ(l, LOOP_MAGIC);
-	return &l->reactor;
+	return &l->watches.reactor;
 }
 
 /* ---- the loop's own descriptors ---- */
@@ -421,18 +283,6 @@ watch(struct loop *l, int fd, event_callback_fn fn)
 	return ev;
 }
 
-/* libevent reads a clock that only moves with the kernel's ticks; that much is added to each span so
- * that no timer is early. */
-static int64_t
-clock_grain_us(void)
-{
-	struct timespec ts;
-
-	if (clock_getres(CLOCK_MONOTONIC_COARSE, &ts) < 0)
-		return 10000;
-	return ts.tv_sec * 1000000 + ts.tv_nsec / 1000 + 1;
-}
-
 static int
 base_new(struct loop *l)
 {
@@ -448,7 +298,10 @@ base_new(struct loop *l)
 			EVENT_BASE_FLAG_NOLOCK);
 	l->base = event_base_new_with_config(cfg);
 	event_config_free(cfg);
-	return l->base ? 0 : -ENOMEM;
+	if (!l->base)
+		return -ENOMEM;
+	watches_init(&l->watches, l->base);
+	return 0;
 }
 
 static int
@@ -476,14 +329,12 @@ loop_new(const struct loop_hooks *hooks, struct loop **out)
 	*l = (struct loop){
 		.magic = LOOP_MAGIC,
 		.hooks = *hooks,
-		.reactor = { l, io_add, io_del, timer_new, timer_set, timer_del },
 		.tick_fd = -1,
 		.step_fd = -1,
 		.wake_fd = -1,
 		.tick_ns = INT64_MAX,
 		.armed_ns = INT64_MAX,
 		.poll_room = POLL_FIRST,
-		.grain_us = clock_grain_us(),
 	};
 	list_init(&l->inbox);
 	list_init(&l->deferred);
@@ -539,7 +390,7 @@ loop_free(struct loop *l)
 static bool
 more_input(struct loop *l)
 {
-	bool full = l->turn_events + POLL_OWN >= l->poll_room;
+	bool full = l->watches.ready + POLL_OWN >= l->poll_room;
 
 	if (full && l->poll_room < POLL_MAX)
 		l->poll_room *= 2;
@@ -578,7 +429,7 @@ loop_turn(struct loop *l, bool block)
 	struct moment now;
 
 	CHECK_OBJ(l, LOOP_MAGIC);
-	l->turn_events = 0;
+	l->watches.ready = 0;
 	l->input_left = false;
 	if (!block || !may_sleep(l))
 		flags |= EVLOOP_NONBLOCK;
