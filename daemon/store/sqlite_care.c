@@ -5,8 +5,8 @@
  * group then starts it over. Its file is cut when one huge group, or a time in
  * which the main file could not be written, has left it larger than LOG_KEEP.
  * On a full disk the log is brought back as well: the next try reuses its space.
- * So that it can be, the main file has as much of the disk set aside behind its
- * end as the log may bring.
+ * So that it can be, the main file has some of the disk set aside behind its end,
+ * half of which is given to the log then.
  *
  * The main file gives pages back to the system when more than half of it is
  * free, so that it follows the jobs there are, not the most there ever were.
@@ -16,6 +16,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -92,17 +93,36 @@ sq_stats(struct store *s, struct store_stats *out)
 
 /* ---- checkpoint ---- */
 
-/* As much as there is; a file system that can't goes without. */
+/* Never more than a quarter of what is free; a file system that can't goes without. */
 void
 sq_reserve(struct sqlite_store *st)
 {
+	struct statvfs fs;
 	struct stat sb;
+	int64_t n;
+
+	if (st->file_fd < 0 || fstat(st->file_fd, &sb) != 0 || fstatvfs(st->file_fd, &fs) != 0)
+		return;
+	n = (int64_t)(fs.f_bavail / 4 * fs.f_frsize);
+	n = n < RESERVE ? n : RESERVE;
+	if (n > sb.st_blocks * 512 - sb.st_size)
+		(void)fallocate(st->file_fd, FALLOC_FL_KEEP_SIZE, sb.st_size, n);
+}
+
+/* Half of it goes back, so that the log can be begun; the other half is the main file's. */
+static void
+share_reserve(struct sqlite_store *st)
+{
+	struct stat sb;
+	int64_t spare;
 
 	if (st->file_fd < 0 || fstat(st->file_fd, &sb) != 0)
 		return;
-	for (int64_t n = RESERVE; n >= RESERVE / 8; n /= 2)
-		if (fallocate(st->file_fd, FALLOC_FL_KEEP_SIZE, 0, sb.st_size + n) == 0)
-			return;
+	spare = sb.st_blocks * 512 - sb.st_size;
+	if (spare < (int64_t)st->page_size * 2)
+		return;
+	(void)fallocate(st->file_fd, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE,
+		sb.st_size + spare / 2, spare);
 }
 
 static int
@@ -173,6 +193,7 @@ sq_checkpoint(struct store *s)
 void
 sq_make_room(struct sqlite_store *st)
 {
+	share_reserve(st);
 	(void)sqlite3_wal_checkpoint_v2(st->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 }
 

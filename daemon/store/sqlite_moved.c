@@ -21,10 +21,10 @@
 #include "store/sqlite_int.h"
 #include "store/store_error.h"
 
-/* The log may hold an eighth of the file, within these. */
+/* The log may hold half of the file, within these: a fold of random jobs writes all of it. */
 #define CAP_LEAST (8ll << 20)
 #define CAP_MOST  (64ll << 20)
-#define CAP_SHARE 8
+#define CAP_SHARE 2
 #define CAP_ROWS  4096 /* each is a run that is merged */
 /* A row written costs as much as so many entries read. */
 #define ROW_COST 8

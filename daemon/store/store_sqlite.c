@@ -355,7 +355,9 @@ sq_disconnect(struct sqlite_store *st)
 	if (st->db) {
 		(void)sqlite3_db_config(st->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !tidy, NULL);
 		wq_assert(sqlite3_close(st->db) == SQLITE_OK);
-		if (!tidy)
+		if (tidy)
+			sq_reserve(st); /* the last checkpoint may have cut it off */
+		else
 			remove_own_log(st);
 	}
 	if (st->file_fd >= 0)

@@ -1,4 +1,5 @@
 """Field cases STO and the state directory: newer, damaged, locked."""
+import errno
 import hashlib
 import os
 import shutil
@@ -7,7 +8,7 @@ import subprocess
 
 import pytest
 import wire
-from conftest import until
+from conftest import handler, queue, until
 from wire import S, word
 
 
@@ -160,3 +161,127 @@ def test_disk_is_bounded_by_live_jobs_not_by_pushes(make_daemon):
         until(lambda: c.stat()["dirty"] == 0)
     size = sum((d.state / f).stat().st_size for f in os.listdir(d.state))
     assert size < 64 << 20
+
+
+class SmallDisk:
+    """A tmpfs of its own over the state directory, in a mount namespace that outlives the daemon."""
+
+    def __init__(self, d, size):
+        self.d = d
+        self.holder = subprocess.Popen(
+            ["unshare", "-m", "sh", "-c",
+             f"mount -t tmpfs -o size={size},mode=700 tmpfs {d.state} && echo up && exec cat"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if self.holder.stdout.readline() != b"up\n":
+            self.close()
+            pytest.skip("a disk of its own takes root and a mount namespace")
+        d.wrapper = ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", "--"]
+        self.path = f"/proc/{self.holder.pid}/root{d.state}"
+
+    def fill(self):
+        """Takes all that is left of it."""
+        with open(f"{self.path}/ballast", "ab", buffering=0) as f:
+            for n in (65536, 4096):
+                try:
+                    while True:
+                        f.write(b"x" * n)
+                except OSError as e:
+                    assert e.errno == errno.ENOSPC
+
+    def free(self):
+        os.unlink(f"{self.path}/ballast")
+
+    def close(self):
+        self.holder.stdin.close()
+        self.holder.wait(30)
+        self.holder.stdout.close()
+
+
+@pytest.fixture
+def small_disk(make_daemon):
+    disks = []
+
+    def make(size, conf=""):
+        if os.getuid() != 0 or not shutil.which("nsenter"):
+            pytest.skip("a disk of its own takes root and a mount namespace")
+        d = make_daemon(conf, start=False)
+        disks.append(SmallDisk(d, size))
+        return d, disks[-1]
+    yield make
+    for disk in disks:
+        if disk.d.proc:
+            disk.d.stop()
+        disk.close()
+
+
+@pytest.mark.parametrize("size", ["1m", "8m", "40m"])
+def test_sto_01_a_full_disk_heals(small_disk, size):
+    d, disk = small_disk(size)
+    d.start()
+    acked, refused = set(), 0
+    with d.conn() as c:
+        def write(name):
+            r = c.update(name, 3_600_000, payload=b"p" * 4000, durability=S.DURABILITY_SYNC)
+            assert word(r.status) in ("CREATED", "STORAGE_ERROR")
+            if word(r.status) == "CREATED":
+                acked.add(name)
+            return word(r.status) == "CREATED"
+        for i in range(20):
+            assert write(f"before-{i}")
+        disk.fill()
+        for i in range(4000):
+            if not write(f"full-{i}"):
+                refused += 1
+                if refused == 5:
+                    break
+        assert refused == 5
+        assert c.stat()["degraded"] == 1
+        # What needs no disk goes on.
+        assert c.get("before-3").state == S.JOB_STATE_ARMED
+        assert word(c.update("m", 3_600_000, durability=S.DURABILITY_MEMORY).status) == "CREATED"
+        assert word(c.cancel("before-4").status) == "CANCELLED"
+        pid = d.pid
+        disk.free()
+        until(lambda: c.stat()["degraded"] == 0)
+        for i in range(20):
+            assert write(f"after-{i}")
+        assert d.pid == pid
+    assert "No space left" in d.text() and "store_healed" in d.text()
+    d.kill9()
+    d.start()
+    with d.conn() as c:
+        for name in acked - {"before-4"}:
+            assert c.get(name).state == S.JOB_STATE_ARMED, name
+        got = c.get("before-4")
+        assert got is None or got.state == S.JOB_STATE_IDLE
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_sto_02_a_start_on_a_full_disk(small_disk, crash, tmp):
+    runs = tmp / "runs"
+    d, disk = small_disk("16m", handler("h", "/bin/sh", "-c", f"echo x >> {runs}") +
+                         queue("q", action="exec", handler="h", max_active=10))
+    d.start()
+    with d.conn() as c:
+        c.call(pause=wire.pb.Queue(queue="q"))
+        for i in range(100):
+            c.update(f"due-{i}", 0, "q", durability=S.DURABILITY_SYNC)
+        c.update("far", 3_600_000, "q", durability=S.DURABILITY_SYNC)
+    if crash:
+        d.kill9()
+    else:
+        assert d.stop() == 0
+    disk.fill()
+    for _ in range(3):
+        d.start()
+        with d.conn() as c:
+            assert c.get("due-7", "q") is not None
+            assert word(c.cancel("far", "q").status) in ("CANCELLED", "IDLE")
+            c.call(resume=wire.pb.Queue(queue="q"))
+            until(lambda: c.stat()["ready"] == 0 and c.stat()["running"] == 0)
+        d.kill9()
+    assert len(runs.read_text().split()) <= 100 * 4
+    disk.free()
+    d.start()
+    with d.conn() as c:
+        until(lambda: c.stat()["degraded"] == 0)
