@@ -154,7 +154,8 @@ read_replies(struct client *c)
 		/* id 0: about the connection */
 		if (!c->wild && pb->id > 0 && pb->id < IDS_MAX) {
 			wq_assert(w.owner[pb->id] == (uint8_t)(c - w.clients) + 1);
-			w.owner[pb->id] = 0;
+			if (!pb->more)
+				w.owner[pb->id] = 0;
 		}
 		wq__v1__reply__free_unpacked(pb, NULL);
 		buf_consume(out, (size_t)n);
@@ -323,6 +324,9 @@ union body {
 	Wq__V1__Queue queue;
 	Wq__V1__QueueDelete queue_delete;
 	Wq__V1__Drain drain;
+	Wq__V1__CompletionWait completion_wait;
+	Wq__V1__Completion completion;
+	Wq__V1__Watch watch;
 	Wq__V1__QueueList queue_list;
 	Wq__V1__Stat stat;
 	Wq__V1__Reload reload;
@@ -424,6 +428,7 @@ make_on_queue(struct fuzz_in *in, Wq__V1__Request *pb, union body *b)
 		b->drain.pause_after = fuzz_below(in, 2);
 		b->drain.has_timeout_ms_case = WQ__V1__DRAIN__HAS_TIMEOUT_MS_TIMEOUT_MS;
 		b->drain.timeout_ms = some_ms(in);
+		b->drain.progress_ms = fuzz_below(in, 2) ? some_ms(in) : 0;
 		pb->op_case = WQ__V1__REQUEST__OP_DRAIN;
 	} else if (what == 1) {
 		wq__v1__queue_delete__init(&b->queue_delete);
@@ -435,6 +440,49 @@ make_on_queue(struct fuzz_in *in, Wq__V1__Request *pb, union body *b)
 		b->queue.queue = queue;
 		pb->op_case = plain[what - 2];
 	}
+}
+
+static void
+make_completion(struct fuzz_in *in, Wq__V1__Request *pb, union body *b)
+{
+	static const Wq__V1__Request__OpCase ops[] = { WQ__V1__REQUEST__OP_COMPLETE,
+		WQ__V1__REQUEST__OP_COMPLETE_ALL, WQ__V1__REQUEST__OP_COMPLETION_REINIT,
+		WQ__V1__REQUEST__OP_COMPLETION_SHOW };
+	unsigned what = fuzz_below(in, 2 * ARRAY_SIZE(ops));
+	ProtobufCBinaryData name = some_key(in);
+
+	if (what < ARRAY_SIZE(ops)) {
+		wq__v1__completion__init(&b->completion);
+		b->completion.name = name;
+		b->completion.durability = (Wq__V1__Durability)fuzz_below(in, 5);
+		b->completion.idempotency_id = some_idem(in);
+		pb->op_case = ops[what];
+		return;
+	}
+	wq__v1__completion_wait__init(&b->completion_wait);
+	b->completion_wait.name = name;
+	b->completion_wait.has_timeout_ms_case = WQ__V1__COMPLETION_WAIT__HAS_TIMEOUT_MS_TIMEOUT_MS;
+	b->completion_wait.timeout_ms = some_ms(in);
+	pb->op_case = WQ__V1__REQUEST__OP_COMPLETION_WAIT;
+}
+
+static void
+make_watch(struct fuzz_in *in, Wq__V1__Request *pb, union body *b)
+{
+	static Wq__V1__EventKind kinds[3];
+
+	wq__v1__watch__init(&b->watch);
+	b->watch.queue = some_queue(in);
+	b->watch.prefix = some_key(in);
+	b->watch.n_kinds = fuzz_below(in, ARRAY_SIZE(kinds) + 1);
+	b->watch.kinds = kinds;
+	for (size_t i = 0; i < b->watch.n_kinds; i++)
+		kinds[i] = (Wq__V1__EventKind)fuzz_below(in, 10);
+	if (fuzz_below(in, 2)) {
+		b->watch.has_after_case = WQ__V1__WATCH__HAS_AFTER_AFTER;
+		b->watch.after = fuzz_below(in, 2) ? fuzz_int(in, 8) : fuzz_below(in, 64);
+	}
+	pb->op_case = WQ__V1__REQUEST__OP_WATCH;
 }
 
 static void
@@ -498,7 +546,7 @@ send_settings(struct fuzz_in *in, struct client *c, Wq__V1__Request *pb)
 static void
 send_request(struct fuzz_in *in, struct client *c)
 {
-	unsigned what = fuzz_below(in, 16);
+	unsigned what = fuzz_below(in, 20);
 	Wq__V1__Request pb;
 	union body b;
 
@@ -522,8 +570,12 @@ send_request(struct fuzz_in *in, struct client *c)
 			make_waiting(in, &pb, &b);
 		else if (what < 15)
 			make_on_queue(in, &pb, &b);
-		else
+		else if (what < 16)
 			make_look(in, &pb, &b);
+		else if (what < 19)
+			make_completion(in, &pb, &b);
+		else
+			make_watch(in, &pb, &b);
 		send_message(c, &pb);
 	}
 	take_input(c);
@@ -549,6 +601,7 @@ settle(void)
 		wq_assert(i < SETTLE);
 		tick();
 	}
+	(void)service_turn(w.svc, w.now);
 }
 
 static void
