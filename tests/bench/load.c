@@ -25,6 +25,7 @@ send_requests(struct server *s, struct conn *c, size_t n)
 {
 	size_t at = 0;
 
+	s->conn = (unsigned)(c - conns);
 	for (size_t i = 0; i < n; i++) {
 		at += s->put(s, out + at);
 		if (OUT_SIZE - at < REQUEST_MAX) {

@@ -20,6 +20,7 @@ struct server {
 	uint64_t random;
 	uint64_t n_keys;
 	uint64_t next; /* a request's number */
+	unsigned conn; /* which connection the next request is for */
 	/* Greets on a fresh connection, if the protocol wants that. */
 	void (*greet)(struct server *s, int fd);
 	/* One request at `dst` (REQUEST_MAX bytes); its size. */

@@ -2,10 +2,10 @@
 BENCH_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
 BENCH_KIT = %reldir%/kit.c %reldir%/kit.h
 BENCHES = %reldir%/bench_engine %reldir%/bench_run %reldir%/bench_wire \
-	%reldir%/bench_completion %reldir%/bench_echo %reldir%/bench_socket \
+	%reldir%/bench_completion %reldir%/bench_echo %reldir%/bench_seed %reldir%/bench_socket \
 	%reldir%/bench_durable
 check_PROGRAMS += $(BENCHES)
-EXTRA_DIST += %reldir%/bench.py
+EXTRA_DIST += %reldir%/bench.py %reldir%/run
 
 %canon_reldir%_bench_engine_SOURCES = %reldir%/bench_engine.c %reldir%/bench.h
 %canon_reldir%_bench_engine_CPPFLAGS = $(BENCH_CPPFLAGS)
@@ -39,6 +39,12 @@ EXTRA_DIST += %reldir%/bench.py
 	%reldir%/peers.c %reldir%/peers.h $(BENCH_KIT)
 %canon_reldir%_bench_durable_CPPFLAGS = $(BENCH_CPPFLAGS)
 %canon_reldir%_bench_durable_LDADD = $(WQD_LIBS)
+
+# Update against cancel and queue again, as the kernel's patch measured it.
+%canon_reldir%_bench_seed_SOURCES = %reldir%/bench_seed.c %reldir%/load.c %reldir%/load.h \
+	%reldir%/peers.c %reldir%/peers.h $(BENCH_KIT)
+%canon_reldir%_bench_seed_CPPFLAGS = $(BENCH_CPPFLAGS)
+%canon_reldir%_bench_seed_LDADD = client/libwqclient.la $(WQD_LIBS)
 
 .PHONY: bench
 bench: all $(BENCHES)

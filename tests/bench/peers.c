@@ -240,6 +240,71 @@ wqd_use(struct server *s, enum wqd_op op)
 	s->put = op == WQD_BATCH ? wqd_put_batch : wqd_put_update;
 }
 
+/* ---- the seed's own comparison ---- */
+
+static enum seed_op seed_op;
+static bool seed_fallback;
+static bool seed_cancelled[LOAD_CONNS_MAX]; /* the cancel has been sent, its update comes next */
+
+static uint8_t *
+seed_target(uint8_t *p, uint64_t key, unsigned level_field)
+{
+	p = seed_fallback ? put_key(p, key) : put_target(p, key);
+	*p++ = (uint8_t)(level_field << 3);
+	*p++ = 3; /* memory */
+	return p;
+}
+
+static size_t
+seed_put_update(struct server *s, uint8_t *dst)
+{
+	uint8_t body[128], *p = seed_target(body, s->conn, 13), *to;
+
+	*p++ = 3 << 3 | 0;
+	p = put_varint(p, 3600000 + bench_below(&s->random, 1 << 10));
+	if (seed_op == SEED_SLACK) {
+		*p++ = 7 << 3 | 0;
+		p = put_varint(p, 100000);
+	}
+	to = put_head(s, dst + 1, 12, (size_t)(p - body));
+	memcpy(to, body, (size_t)(p - body));
+	return put_frame(dst, 1, to + (p - body));
+}
+
+static size_t
+seed_put_cancel(struct server *s, uint8_t *dst)
+{
+	uint8_t body[128], *p = seed_target(body, s->conn, 5), *to;
+
+	if (seed_op == SEED_CANCEL_WAIT_QUEUE) {
+		*p++ = 3 << 3 | 0;
+		*p++ = 1;
+	}
+	to = put_head(s, dst + 1, 14, (size_t)(p - body));
+	memcpy(to, body, (size_t)(p - body));
+	return put_frame(dst, 1, to + (p - body));
+}
+
+static size_t
+seed_put(struct server *s, uint8_t *dst)
+{
+	bool *cancelled = &seed_cancelled[s->conn];
+
+	if (seed_op == SEED_UPDATE || seed_op == SEED_SLACK)
+		return seed_put_update(s, dst);
+	*cancelled = !*cancelled;
+	return *cancelled ? seed_put_cancel(s, dst) : seed_put_update(s, dst);
+}
+
+void
+seed_use(struct server *s, enum seed_op op, bool fallback)
+{
+	seed_op = op;
+	seed_fallback = fallback;
+	memset(seed_cancelled, 0, sizeof seed_cancelled);
+	s->put = seed_put;
+}
+
 static char *
 wqd_config(const char *dir, const char *level, int port)
 {

@@ -1,0 +1,128 @@
+/*
+ * What an update saves against cancel and queue again: the comparison that came
+ * with the kernel's mod_delayed_work, over the socket, one at a time.
+ *
+ *   bench_seed [WQD [ROUNDS [MILLISECONDS]]]
+ *
+ * Three kinds of update. Plain: the deadline moves, half the messages. Inside
+ * the slack: the same message, less work at the daemon. By the library
+ * (sole_updater): most calls send nothing, so that is work not done rather than
+ * work made cheap; the daemon sees one message for each slack that passes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench/peers.h"
+#include "wq.h"
+
+#define CLIENTS 16
+#define CALLS   1000 /* between two looks at the clock */
+
+static char dir[64] = "/tmp/wq-bench-XXXXXX";
+static struct server wqd;
+static unsigned rounds = 5;
+static int64_t for_ns = 500000000;
+
+enum { PLAIN, SLACK, LIBRARY, CANCEL, CANCEL_WAIT, N_WAYS };
+
+/* Nanoseconds of one, over the socket. */
+static double
+measure(enum seed_op op, unsigned clients, bool fallback)
+{
+	const struct load load = { clients, 1, for_ns };
+	static struct load_result r;
+
+	seed_use(&wqd, op, fallback);
+	load_run(&wqd, &load, &r);
+	return (op == SEED_CANCEL_QUEUE || op == SEED_CANCEL_WAIT_QUEUE ? 2e9 : 1e9) / r.per_s;
+}
+
+static void
+must(int err, const char *what)
+{
+	if (err < 0)
+		bench_die("%s: %s", what, wq_strerror(err));
+}
+
+/* Calls of one thread that updates `keys` jobs in turn, each inside its slack mostly. */
+static double
+measure_library(unsigned keys, bool fallback)
+{
+	static unsigned times;
+	wq_update_opts_t opts = WQ_UPDATE_INIT;
+	char name[CLIENTS][24], server[128];
+	uint64_t calls = 0;
+	int64_t start, now;
+	wq_t *wq;
+
+	snprintf(server, sizeof server, "unix:%s", wqd.path);
+	must(wq_connect(server, "sole_updater=yes", &wq), "connect");
+	opts.slack_ms = 100000;
+	opts.durability = WQ_MEMORY;
+	for (unsigned i = 0; i < keys; i++)
+		snprintf(name[i], sizeof name[i], "sole-%u-%u", times, i);
+	/* Jobs of this handle alone: what an earlier one armed it knows nothing of. */
+	times++;
+	start = now = bench_now_ns();
+	while (now - start < for_ns) {
+		for (unsigned i = 0; i < CALLS; i++, calls++)
+			must(wq_update(wq, fallback ? NULL : "bench", name[i % keys], 3600000,
+				     &opts, NULL),
+				"update");
+		now = bench_now_ns();
+	}
+	wq_free(wq);
+	return (double)(now - start) / (double)calls;
+}
+
+static void
+compare(const char *what, unsigned clients, bool fallback)
+{
+	static const char *const names[N_WAYS] = { "update", "update inside the slack",
+		"update, by the library", "cancel + queue", "cancel wait + queue" };
+	struct figure ns[N_WAYS] = { 0 };
+
+	for (unsigned r = 0; r < rounds; r++) {
+		figure_add(&ns[PLAIN], measure(SEED_UPDATE, clients, fallback));
+		figure_add(&ns[SLACK], measure(SEED_SLACK, clients, fallback));
+		figure_add(&ns[LIBRARY], measure_library(clients, fallback));
+		figure_add(&ns[CANCEL], measure(SEED_CANCEL_QUEUE, clients, fallback));
+		figure_add(&ns[CANCEL_WAIT], measure(SEED_CANCEL_WAIT_QUEUE, clients, fallback));
+	}
+	printf("\n%s\n", what);
+	for (int i = 0; i < N_WAYS; i++) {
+		printf("  %-26s %10.0f ns  spread %3.0f %%", names[i], figure_median(&ns[i]),
+			figure_spread(&ns[i]));
+		if (i < CANCEL)
+			printf("  saves %.2f %% of cancel + queue, %.2f %% of cancel wait + queue",
+				100 * (1 - figure_ratio(&ns[i], &ns[CANCEL])),
+				100 * (1 - figure_ratio(&ns[i], &ns[CANCEL_WAIT])));
+		putchar('\n');
+	}
+	fflush(stdout);
+}
+
+int
+main(int argc, char **argv)
+{
+	char *rm[] = { (char[]){ "rm" }, (char[]){ "-rf" }, dir, NULL };
+
+	if (argc > 2)
+		rounds = (unsigned)strtoul(argv[2], NULL, 10);
+	if (argc > 3)
+		for_ns = (int64_t)strtoll(argv[3], NULL, 10) * 1000000;
+	if (rounds == 0 || rounds > ROUNDS_MAX || for_ns <= 0)
+		bench_die("usage: bench_seed [WQD [ROUNDS [MILLISECONDS]]]");
+	if (!mkdtemp(dir))
+		bench_die("no folder %s", dir);
+	bench_pin(1);
+	bench_machine();
+	wqd_start(&wqd, argc > 1 ? argv[1] : "daemon/wqd", dir, 1000, 0);
+	compare("same key, one client", 1, false);
+	compare("16 keys, 16 clients", CLIENTS, false);
+	compare("same key, one client, queue default", 1, true);
+	compare("16 keys, 16 clients, queue default", CLIENTS, true);
+	bench_stop(wqd.pid);
+	bench_stop(bench_spawn(1, rm));
+	return 0;
+}
