@@ -212,8 +212,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (pb)
 		wq__v1__request__free_unpacked(pb, NULL);
-	/* What is decoded borrows from these bytes and from the arena. */
-	x_free(copy);
 	arena_reset(arena);
 	x_free(copy); /* what is decoded borrows from the bytes read, too */
 	return 0;
