@@ -39,6 +39,7 @@ struct conn {
 	bool paused;         /* the protocol wanted no more of it */
 	bool again;          /* the protocol has more of it to do, in the next turn */
 	bool deaf;           /* the peer takes no more output; its input is still read */
+	bool stuck;          /* it has hung up, and nothing was taken since that was seen */
 	struct loop_task task;
 };
 
@@ -229,6 +230,7 @@ give_input(struct conn *c, struct buf *in)
 {
 	const struct conn_protocol *p = &c->cs->cfg.protocol;
 
+	c->stuck = false;
 	c->again = p->input(c->session, clock_now(), in) > 0;
 	c->paused = !p->wants_input(c->session);
 }
@@ -382,15 +384,16 @@ hung_up(int fd)
 }
 
 /* Whether a paused peer has hung up and is done with. What it sent before is still to be taken: its
- * replies, which nobody waits for, are dropped first, and what else paused it has until the next
- * look to end. */
+ * replies, which nobody waits for, are dropped, and as long as something is taken between two looks
+ * it goes on. */
 static bool
 has_left_us(struct conn *c)
 {
 	if (!c->paused || !hung_up(c->fd))
 		return false;
-	if (c->deaf)
+	if (c->stuck)
 		return true;
+	c->stuck = true;
 	c->deaf = true;
 	return false;
 }

@@ -248,19 +248,24 @@ loop_task_cancel(struct loop_task *t)
 	list_del(&t->link);
 }
 
-/* Those that are deferred meanwhile come with the next turn, which then does not sleep. */
+/* Those that are deferred meanwhile come with the next turn, which then does not sleep. What they did
+ * may have to wake the loop sooner than the end of the turn knew: it is told again. */
 static void
 run_deferred(struct loop *l)
 {
 	struct loop_task *t;
 	struct list now;
 
+	if (list_empty(&l->deferred))
+		return;
 	list_init(&now);
 	list_splice(&now, &l->deferred);
 	while ((t = list_first(&now, struct loop_task, link)) != NULL) {
 		list_del(&t->link);
 		t->fn(t->arg);
 	}
+	if (l->hooks.turn)
+		l->hooks.turn(l->hooks.ctx, clock_now());
 }
 
 void

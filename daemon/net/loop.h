@@ -4,10 +4,12 @@
  * clock, signals, work posted by other threads.
  *
  * A turn is: poll; callbacks of what was ready (input); the tick, if its time
- * has come; tasks deferred to the end; the `turn` hook. The tick comes after
- * the input of the same turn, and after a stall it first polls on until the
- * input that had piled up has been taken (semantics G15): a late timer never
- * overtakes an update that had reached a socket before.
+ * has come; the `turn` hook; tasks deferred to the end, such as the output that
+ * the hook released, and where there were any the hook again, for they may have
+ * taken input. The tick comes after the input of the same turn, and after a
+ * stall it first polls on until the input that had piled up has been taken
+ * (semantics G15): a late timer never overtakes an update that had reached a
+ * socket before.
  *
  * The tick's time is CLOCK_BOOTTIME, absolute, on a timerfd: exact to the
  * kernel's timer, counting suspend; not the millisecond timeouts of poll.
@@ -29,8 +31,8 @@ struct loop_hooks {
 	void (*tick)(void *ctx, struct moment now);
 	/* The wall clock was set. May be NULL. */
 	void (*clock_stepped)(void *ctx, struct moment now);
-	/* The end of each turn, before the loop sleeps: the place for group commit and
-	 * loop_tick_at. May be NULL. */
+	/* The end of each turn, and again after its deferred tasks; always before the loop sleeps: the
+	 * place for group commit and loop_tick_at. May be NULL. */
 	void (*turn)(void *ctx, struct moment now);
 };
 

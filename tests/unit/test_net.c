@@ -538,6 +538,27 @@ on_deferred(void *arg)
 		loop_defer(loop, &again);
 }
 
+static int turns_before_task;
+
+static void
+count_turns(void *arg)
+{
+	(void)arg;
+	turns_before_task = n_turns;
+}
+
+/* It is there that the next wake-up is decided. */
+START_TEST(the_end_of_a_turn_comes_after_its_deferred_tasks)
+{
+	struct loop_task t;
+
+	loop_task_init(&t, count_turns, NULL);
+	loop_defer(loop, &t);
+	ck_assert_int_eq(loop_turn(loop, false), 0);
+	ck_assert_int_gt(n_turns, turns_before_task);
+}
+END_TEST
+
 START_TEST(deferred_tasks_run_once_a_turn_and_keep_it_awake)
 {
 	n_deferred = 0;
@@ -1147,6 +1168,7 @@ main(void)
 	tcase_add_test(tc, reactor_io_may_be_deleted_in_its_callback);
 	tcase_add_test(tc, signals_arrive_in_the_loop);
 	tcase_add_test(tc, another_thread_posts_in_order_and_wakes_the_loop);
+	tcase_add_test(tc, the_end_of_a_turn_comes_after_its_deferred_tasks);
 	tcase_add_test(tc, deferred_tasks_run_once_a_turn_and_keep_it_awake);
 
 	tc = unit_case(s, "listen");
