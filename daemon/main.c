@@ -2,6 +2,7 @@
  * wqd: arguments only; daemon.c does the rest.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -76,6 +77,16 @@ absolute(char *dst, size_t size, const char *path)
 	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
 }
 
+/* Descriptors 0 to 2 must be taken, or the log would go into the first file or connection opened. */
+static bool
+fill_descriptors(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) != fd)
+			return false;
+	return true;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -85,6 +96,8 @@ main(int argc, char **argv)
 	bool check = false;
 	int c, r;
 
+	if (!fill_descriptors())
+		return WQD_EXIT_FAILED;
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
 		longopts[i] = options[i].opt;
 	while ((c = getopt_long(argc, argv, "c:hV", longopts, NULL)) != -1) {

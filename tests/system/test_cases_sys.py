@@ -198,6 +198,11 @@ def test_shutdown_with_drain_lets_what_is_due_run(make_daemon):
         assert c.get("stays", "paused").state == S.JOB_STATE_HELD
 
 
+def test_closed_standard_descriptors_are_not_given_to_others(make_daemon):
+    d = make_daemon(wrapper=("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"))
+    assert [os.readlink(f"/proc/{d.pid}/fd/{fd}") for fd in range(3)] == ["/dev/null"] * 3
+
+
 def test_shutdown_asked_again_ends_a_drain_that_does_not_end(make_daemon):
     d = make_daemon('stop_timeout = "400ms"\n' + handler("h", "sleep", "600")
                     + queue("q", handler="h", durability="sync"))
