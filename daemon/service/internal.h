@@ -71,8 +71,11 @@ struct service {
 	struct wire_list *list;    /* owned */
 	struct buf scratch;        /* a reply that will be held */
 	struct buf busy;           /* the reply for who is turned away */
-	struct watch *watch;       /* owned */
-	struct list progress;      /* struct progress */
+	const struct run_record
+		*run_of; /* whose encoding is in run_bytes, for this step; or NULL */
+	struct buf run_bytes;
+	struct watch *watch;  /* owned */
+	struct list progress; /* struct progress */
 };
 
 enum session_state { SESSION_HELLO, SESSION_OPEN, SESSION_CLOSING };

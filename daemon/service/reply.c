@@ -135,19 +135,35 @@ ticket_done(struct service *svc, struct ticket *t)
 	ticket_give(&svc->tickets, t);
 }
 
+/* Those who waited for one run are told in a row: it is encoded once. */
+static bool
+run_encoded(struct service *svc, const struct run_record *r)
+{
+	if (svc->run_of == r)
+		return true;
+	buf_consume(&svc->run_bytes, buf_len(&svc->run_bytes));
+	svc->run_of = wire_put_run(&svc->run_bytes, r) == 0 ? r : NULL;
+	return svc->run_of != NULL;
+}
+
 /* While its peer does not read, a session gets no outputs of runs on top: they are the one part of
  * a reply that is not small. One that is larger than all that may be unsent goes out alone. */
 static int
 put_job(struct session *s, struct buf *out, const struct ticket *t, const struct job_reply *r)
 {
 	struct job_reply lean = *r;
+	struct service *svc = s->svc;
 	struct run_record run;
 
-	if (r->run && session_unsent(s) >= s->svc->cfg.output_max) {
+	if (r->run && session_unsent(s) >= svc->cfg.output_max) {
 		run = *r->run;
 		run.truncated = run.truncated || run.output.n > 0;
 		run.output = STR_NONE;
 		lean.run = &run;
+	} else if (r->run && run_encoded(svc, r->run)) {
+		return wire_put_waited(out, t->request_id, r,
+			(struct str){ (const char *)buf_head(&svc->run_bytes),
+				buf_len(&svc->run_bytes) });
 	}
 	return wire_put_job_reply(out, t->request_id, &lean, t->made_key);
 }

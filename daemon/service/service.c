@@ -53,6 +53,7 @@ service_new(const struct service_config *cfg, struct service **out)
 	tickets_init(&svc->tickets);
 	buf_init(&svc->scratch, 2 * WIRE_REPLY_MAX + 1024);
 	buf_init(&svc->busy, 256);
+	buf_init(&svc->run_bytes, WIRE_REPLY_MAX);
 	err = buffers_new(svc);
 	if (!err)
 		err = watch_new(svc);
@@ -82,6 +83,7 @@ service_free(struct service *svc)
 	x_free(svc->gathered);
 	buf_done(&svc->scratch);
 	buf_done(&svc->busy);
+	buf_done(&svc->run_bytes);
 	MAGIC_DONE(svc);
 	x_free(svc);
 }
@@ -123,6 +125,7 @@ apply_effects(struct service *svc, struct moment now)
 		}
 	}
 	effects_clear(&svc->fx);
+	svc->run_of = NULL;
 }
 
 void

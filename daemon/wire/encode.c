@@ -10,6 +10,7 @@
 
 /* More than the fields of a reply beside the output of its run can take. */
 #define REPLY_REST 4096u
+#define RUN_FIELD  12u /* Reply.run */
 
 int64_t
 encode_ms(int64_t ns)
@@ -97,6 +98,43 @@ put_hot_reply(struct buf *out, uint64_t id, const struct job_reply *r)
 	return err;
 }
 
+/* A run whose reply must not be too long: its output is cut. */
+static void
+encode_run_cut(Wq__V1__Run *pb, struct name_copy *queue, const struct run_record *r)
+{
+	encode_run(pb, queue, r);
+	if (pb->output.len > WIRE_REPLY_MAX - REPLY_REST) {
+		pb->output.len = WIRE_REPLY_MAX - REPLY_REST;
+		pb->truncated = true;
+	}
+}
+
+/* All of it but the run. Borrows from `r`. */
+static void
+reply_head(Wq__V1__Reply *pb, uint64_t id, const struct job_reply *r, bool made_key)
+{
+	wq__v1__reply__init(pb);
+	pb->id = id;
+	pb->status = (Wq__V1__Status)r->status;
+	pb->state_before = (Wq__V1__JobState)r->state_before;
+	pb->pending_before = r->pending_before;
+	if (r->has_deadline) {
+		pb->has_deadline_ms_case = WQ__V1__REPLY__HAS_DEADLINE_MS_DEADLINE_MS;
+		pb->deadline_ms = encode_ms(r->deadline_wall_ns);
+	}
+	if (r->has_old_deadline) {
+		pb->has_old_deadline_ms_case = WQ__V1__REPLY__HAS_OLD_DEADLINE_MS_OLD_DEADLINE_MS;
+		pb->old_deadline_ms = encode_ms(r->old_deadline_wall_ns);
+	}
+	pb->generation = r->generation;
+	pb->coalesced = r->coalesced;
+	pb->disable_depth = r->disable_depth;
+	if (made_key)
+		pb->key = encode_bytes(r->key);
+	if (r->message)
+		pb->message = (char *)(uintptr_t)r->message;
+}
+
 int
 wire_put_job_reply(struct buf *out, uint64_t id, const struct job_reply *r, bool made_key)
 {
@@ -106,36 +144,54 @@ wire_put_job_reply(struct buf *out, uint64_t id, const struct job_reply *r, bool
 
 	if (hot_reply(r, made_key))
 		return put_hot_reply(out, id, r);
-
-	wq__v1__reply__init(&pb);
-	pb.id = id;
-	pb.status = (Wq__V1__Status)r->status;
-	pb.state_before = (Wq__V1__JobState)r->state_before;
-	pb.pending_before = r->pending_before;
-	if (r->has_deadline) {
-		pb.has_deadline_ms_case = WQ__V1__REPLY__HAS_DEADLINE_MS_DEADLINE_MS;
-		pb.deadline_ms = encode_ms(r->deadline_wall_ns);
-	}
-	if (r->has_old_deadline) {
-		pb.has_old_deadline_ms_case = WQ__V1__REPLY__HAS_OLD_DEADLINE_MS_OLD_DEADLINE_MS;
-		pb.old_deadline_ms = encode_ms(r->old_deadline_wall_ns);
-	}
-	pb.generation = r->generation;
-	pb.coalesced = r->coalesced;
-	pb.disable_depth = r->disable_depth;
-	if (made_key)
-		pb.key = encode_bytes(r->key);
-	if (r->message)
-		pb.message = (char *)(uintptr_t)r->message;
+	reply_head(&pb, id, r, made_key);
 	if (r->run) {
-		encode_run(&run, &queue, r->run);
-		if (run.output.len > WIRE_REPLY_MAX - REPLY_REST) {
-			run.output.len = WIRE_REPLY_MAX - REPLY_REST;
-			run.truncated = true;
-		}
+		encode_run_cut(&run, &queue, r->run);
 		pb.run = &run;
 	}
 	return encode_message(out, &pb.base);
+}
+
+int
+wire_put_run(struct buf *bytes, const struct run_record *r)
+{
+	uint8_t head[10];
+	Wq__V1__Run run;
+	struct name_copy queue;
+	size_t n, n_head;
+	uint8_t *p;
+
+	encode_run_cut(&run, &queue, r);
+	n = wq__v1__run__get_packed_size(&run);
+	n_head = frame_put_len(head, RUN_FIELD << 3 | 2);
+	n_head += frame_put_len(head + n_head, (uint32_t)n);
+	if (buf_len(bytes) + n_head + n > bytes->max)
+		return ERR_TOO_LONG;
+	p = buf_reserve(bytes, n_head + n);
+	if (!p)
+		return -ENOMEM;
+	memcpy(p, head, n_head);
+	wq__v1__run__pack(&run, p + n_head);
+	buf_commit(bytes, n_head + n);
+	return 0;
+}
+
+int
+wire_put_waited(struct buf *out, uint64_t id, const struct job_reply *r, struct str run)
+{
+	Wq__V1__Reply pb;
+	size_t n;
+	uint8_t *p;
+	int err = 0;
+
+	reply_head(&pb, id, r, false);
+	n = wq__v1__reply__get_packed_size(&pb);
+	p = encode_frame(out, n + run.n, &err);
+	if (!p)
+		return err;
+	wq__v1__reply__pack(&pb, p);
+	memcpy(p + n, run.p, run.n);
+	return 0;
 }
 
 int

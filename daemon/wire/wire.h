@@ -41,6 +41,12 @@ wire_decode(struct arena *a, const uint8_t *p, size_t n, struct request *out, co
  * a run is cut (`truncated`) where the reply would be over WIRE_REPLY_MAX. */
 int
 wire_put_job_reply(struct buf *out, uint64_t id, const struct job_reply *r, bool made_key);
+/* The run of a reply, by itself: encoded once for all who are told of it. 0, ERR_TOO_LONG, -ENOMEM. */
+int
+wire_put_run(struct buf *bytes, const struct run_record *r);
+/* wire_put_job_reply with such a run. */
+int
+wire_put_waited(struct buf *out, uint64_t id, const struct job_reply *r, struct str run);
 int
 wire_put_status(struct buf *out, uint64_t id, enum status st, const char *message);
 

@@ -493,6 +493,35 @@ static const struct run_record a_run = {
 	.output = { "hi\0there", 8 },
 };
 
+/* What is encoded once for many is, byte for byte, what each would have got by itself. */
+START_TEST(a_run_that_many_waited_for_is_encoded_once)
+{
+	struct job_reply r = { .status = ST_OK,
+		.key = STR("k"),
+		.state_before = JOB_RUNNING,
+		.generation = 3,
+		.run = &a_run };
+	struct buf run, one;
+
+	buf_init(&run, WIRE_REPLY_MAX);
+	buf_init(&one, WIRE_REPLY_MAX);
+	ck_assert_int_eq(wire_put_run(&run, &a_run), 0);
+	for (uint64_t id = 1; id < 100000; id *= 7) {
+		struct str bytes = { (const char *)buf_head(&run), buf_len(&run) };
+
+		buf_consume(&one, buf_len(&one));
+		buf_consume(&out, buf_len(&out));
+		ck_assert_int_eq(wire_put_job_reply(&one, id, &r, false), 0);
+		ck_assert_int_eq(wire_put_waited(&out, id, &r, bytes), 0);
+		ck_assert_uint_eq(buf_len(&out), buf_len(&one));
+		ck_assert_mem_eq(buf_head(&out), buf_head(&one), buf_len(&one));
+	}
+	buf_consume(&out, buf_len(&out));
+	buf_done(&run);
+	buf_done(&one);
+}
+END_TEST
+
 START_TEST(job_reply_reads_back)
 {
 	struct job_reply r = { .status = ST_UPDATED_TIMER,
@@ -717,6 +746,7 @@ main(void)
 
 	tc = unit_case(s, "encode");
 	tcase_add_checked_fixture(tc, out_up, out_down);
+	tcase_add_test(tc, a_run_that_many_waited_for_is_encoded_once);
 	tcase_add_test(tc, job_reply_reads_back);
 	tcase_add_test(tc, hello_pong_and_errors_read_back);
 	tcase_add_test(tc, a_full_buffer_takes_nothing);
