@@ -325,7 +325,7 @@ clean_up(void)
 {
 	char *argv[] = { (char[]){ "rm" }, (char[]){ "-rf" }, b.dir, NULL };
 
-	bench_stop(bench_spawn(1, argv));
+	bench_wait(bench_spawn(1, argv));
 }
 
 int

@@ -123,6 +123,6 @@ main(int argc, char **argv)
 	compare("same key, one client, queue default", 1, true);
 	compare("16 keys, 16 clients, queue default", CLIENTS, true);
 	bench_stop(wqd.pid);
-	bench_stop(bench_spawn(1, rm));
+	bench_wait(bench_spawn(1, rm));
 	return 0;
 }

@@ -192,7 +192,7 @@ clean_up(void)
 {
 	char *argv[] = { (char[]){ "rm" }, (char[]){ "-rf" }, dir, NULL };
 
-	bench_stop(bench_spawn(1, argv));
+	bench_wait(bench_spawn(1, argv));
 }
 
 int

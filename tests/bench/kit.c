@@ -163,16 +163,22 @@ bench_spawn(int core, char *const argv[])
 }
 
 void
-bench_stop(pid_t pid)
+bench_wait(pid_t pid)
 {
-	if (pid <= 0)
-		return;
-	kill(pid, SIGTERM);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	for (size_t i = 0; i < n_children; i++)
 		if (children[i] == pid)
 			children[i] = 0;
+}
+
+void
+bench_stop(pid_t pid)
+{
+	if (pid <= 0)
+		return;
+	kill(pid, SIGTERM);
+	bench_wait(pid);
 }
 
 static int

@@ -64,6 +64,9 @@ bench_spawn(int core, char *const argv[]);
 /* TERM, and waits. */
 void
 bench_stop(pid_t pid);
+/* Waits for its own end. */
+void
+bench_wait(pid_t pid);
 /* Connects to a unix socket or, where `path` is a number, to that port of 127.0.0.1; tries for ten
  * seconds. */
 int
