@@ -19,15 +19,15 @@ static const uint32_t credit_full[N_PRIORITIES] = {
 
 #define BACKOFF_NS NS_PER_S
 
-bool
-dispatch_wanted(const struct engine *e)
+int64_t
+dispatch_due(const struct engine *e)
 {
 	if (e->stopping || e->stats.running >= e->cfg.max_runs)
-		return false;
+		return INT64_MAX;
 	for (int p = 0; p < N_PRIORITIES; p++)
 		if (!list_empty(&e->turn[p]))
-			return true;
-	return false;
+			return e->starved_until_ns;
+	return INT64_MAX;
 }
 
 /* The queue whose turn it is; there is one. */
@@ -49,16 +49,19 @@ next_queue(struct engine *e)
 static void
 queue_back_off(struct engine *e, struct queue *q)
 {
+	int64_t until_ns = sat_add(e->now.boot_ns, BACKOFF_NS);
+
 	e->stats.start_retries++;
-	/* No memory even for that: the next step tries again. */
-	(void)timer_set(&e->backoffs, &q->backoff, sat_add(e->now.boot_ns, BACKOFF_NS), ++e->seq);
+	/* No memory even for that: then all queues wait, rather than try without a pause. */
+	if (timer_set(&e->backoffs, &q->backoff, until_ns, ++e->seq) < 0)
+		e->starved_until_ns = until_ns;
 	queue_changed(e, q);
 }
 
 void
 dispatch_some(struct engine *e, uint32_t most)
 {
-	while (most > 0 && dispatch_wanted(e) && engine_spend(e)) {
+	while (most > 0 && dispatch_due(e) <= e->now.boot_ns && engine_spend(e)) {
 		struct queue *q = next_queue(e);
 		struct job *j = list_first(&q->ready, struct job, ready);
 
@@ -70,7 +73,6 @@ dispatch_some(struct engine *e, uint32_t most)
 			queue_changed(e, q);
 		} else if (job_run_start(e, j) < 0) {
 			queue_back_off(e, q);
-			most = timer_armed(&q->backoff) ? most : 0;
 		}
 	}
 }

@@ -249,10 +249,10 @@ engine_next_due(const struct engine *e, struct moment now)
 	const struct timers *boot[] = { &e->boot, &e->timeouts, &e->backoffs, &e->retires,
 		&e->answer_ends };
 	const struct timer *w = timers_first(&e->wall);
-	int64_t due_ns = INT64_MAX;
+	int64_t due_ns = dispatch_due(e);
 
 	if (!list_empty(&e->wake) || !list_empty(&e->sweeps) || !list_empty(&e->purges) ||
-		dispatch_wanted(e))
+		due_ns <= now.boot_ns)
 		return now.boot_ns;
 	for (size_t i = 0; i < ARRAY_SIZE(boot); i++) {
 		const struct timer *t = timers_first(boot[i]);

@@ -390,9 +390,9 @@ job_drop_pending(struct engine *e, struct job *j, enum job_op op, enum jstate ne
 
 void
 dispatch_some(struct engine *e, uint32_t most);
-/* True when something could be started now. */
-bool
-dispatch_wanted(const struct engine *e);
+/* The boot time from which something could be started; INT64_MAX: nothing is to be. */
+int64_t
+dispatch_due(const struct engine *e);
 void
 backoff_some(struct engine *e, uint32_t most);
 void

@@ -365,6 +365,7 @@ struct engine {
 	uint64_t seq, run_id, run_seq, made;
 	struct list turn[N_PRIORITIES]; /* queues that may start something, in turn */
 	uint32_t credit[N_PRIORITIES];
+	int64_t starved_until_ns; /* boot time; before it nothing is started, for want of memory */
 	struct list all_waiters;
 	struct list all_completions;
 	struct list wake;   /* wait groups to be answered */

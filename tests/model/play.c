@@ -363,6 +363,28 @@ play_op(struct play *p, const struct op *o)
 	}
 }
 
+static void
+ref_begin(struct play *p)
+{
+	ref_init(&p->ref, p->rig.now);
+	for (int q = 0; q < REF_QUEUES; q++)
+		p->ref.queue[q].s = *rig_queue(&p->rig, play_queue_names[q]).settings;
+}
+
+void
+play_op_alone(struct play *p, const struct op *o)
+{
+	if (o->kind == OP_STEP || o->kind == OP_RESTART)
+		return;
+	/* What it would say counts for nothing: it is as new for each op. */
+	ref_begin(p);
+	plays[o->kind](p, o);
+	rig_settle(&p->rig);
+	if (p->rig.n_runs > 64)
+		rig_forget(&p->rig);
+	p->rig.n_answers = 0;
+}
+
 void
 play_begin(struct play *p, unsigned budget)
 {
@@ -373,11 +395,9 @@ play_begin(struct play *p, unsigned budget)
 	if (budget)
 		cfg.turn_budget = budget;
 	rig_init_config(&p->rig, &cfg);
-	ref_init(&p->ref, p->rig.now);
-	for (int q = 0; q < REF_QUEUES; q++) {
+	for (int q = 0; q < REF_QUEUES; q++)
 		(void)rig_queue_create(&p->rig, play_queue_names[q], queue_settings[q]);
-		p->ref.queue[q].s = *rig_queue(&p->rig, play_queue_names[q]).settings;
-	}
+	ref_begin(p);
 	saved_take(&p->rig.saved, p->rig.e, p->rig.now, SIZE_MAX);
 	rig_forget(&p->rig);
 	p->rig.quiet_settle = true;

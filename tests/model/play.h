@@ -64,6 +64,9 @@ play_begin(struct play *p, unsigned budget);
 /* Differences go to rig_on_failure. */
 void
 play_op(struct play *p, const struct op *o);
+/* Without the reference, and nothing compared: restarts and steps of the clock are left out. */
+void
+play_op_alone(struct play *p, const struct op *o);
 void
 play_end_of(struct play *p);
 /* The daemon is killed when only `taken` of what changed is stored, and starts again; then all

@@ -349,34 +349,51 @@ sorted(void *array, size_t n, size_t size, int (*compare)(const void *a, const v
 	return v;
 }
 
-void
-saved_restore(const struct saved *s, struct engine *e, struct moment now)
+static int
+restore_things(const struct saved *s, struct engine *e, struct moment now, void **jobs, void **runs)
 {
-	void **jobs = sorted(s->jobs, s->n_jobs, sizeof *s->jobs, by_due);
-	void **runs = sorted(s->runs, s->n_runs, sizeof *s->runs, by_seq);
+	int err = 0;
 
-	for (size_t i = 0; i < s->n_queues; i++)
-		rig_check(engine_restore_queue(e, str_from(s->queues[i].name),
-				  &s->queues[i].settings, s->queues[i].paused) == 0);
-	for (size_t i = 0; i < s->n_jobs; i++) {
+	for (size_t i = 0; i < s->n_queues && err == 0; i++)
+		err = engine_restore_queue(e, str_from(s->queues[i].name), &s->queues[i].settings,
+			s->queues[i].paused);
+	for (size_t i = 0; i < s->n_jobs && err == 0; i++) {
 		const struct job_saved *j = &((struct saved_job *)jobs[i])->j;
 
-		rig_check(engine_restore_job(e, now, j, j->boot == s->boot) == 0);
+		err = engine_restore_job(e, now, j, j->boot == s->boot);
 	}
-	for (size_t i = 0; i < s->n_runs; i++) {
+	for (size_t i = 0; i < s->n_runs && err == 0; i++) {
 		const struct saved_run *run = runs[i];
 
-		rig_check(engine_restore_run(e, run->seq, &run->r) == 0);
+		err = engine_restore_run(e, run->seq, &run->r);
 	}
-	for (size_t i = 0; i < s->n_answers; i++)
-		rig_check(engine_restore_answer(e, &s->answers[i].a) == 0);
-	for (size_t i = 0; i < s->n_completions; i++) {
+	for (size_t i = 0; i < s->n_answers && err == 0; i++)
+		err = engine_restore_answer(e, &s->answers[i].a);
+	for (size_t i = 0; i < s->n_completions && err == 0; i++) {
 		struct completion_saved c = s->completions[i].c;
 
 		c.name = str_from(s->completions[i].name);
-		rig_check(engine_restore_completion(e, &c) == 0);
+		err = engine_restore_completion(e, &c);
 	}
-	engine_recovered(e, now);
+	return err;
+}
+
+int
+saved_try_restore(const struct saved *s, struct engine *e, struct moment now)
+{
+	void **jobs = sorted(s->jobs, s->n_jobs, sizeof *s->jobs, by_due);
+	void **runs = sorted(s->runs, s->n_runs, sizeof *s->runs, by_seq);
+	int err = restore_things(s, e, now, jobs, runs);
+
+	if (err == 0)
+		engine_recovered(e, now);
 	x_free(jobs);
 	x_free(runs);
+	return err;
+}
+
+void
+saved_restore(const struct saved *s, struct engine *e, struct moment now)
+{
+	rig_check(saved_try_restore(s, e, now) == 0);
 }

@@ -56,7 +56,10 @@ saved_done(struct saved *s);
 /* Takes at most `limit` changed things. */
 void
 saved_take(struct saved *s, struct engine *e, struct moment now, size_t limit);
-/* Gives everything to a new engine and ends the recovery. */
+/* Gives everything to a new engine and ends the recovery. 0, or what the engine did not take. */
+int
+saved_try_restore(const struct saved *s, struct engine *e, struct moment now);
+/* The same where nothing may go wrong. */
 void
 saved_restore(const struct saved *s, struct engine *e, struct moment now);
 

@@ -282,6 +282,30 @@ START_TEST(what_is_stored_is_sound_at_every_moment)
 }
 END_TEST
 
+/* Allocations fail now and then: the reference can't know, but the engine stays sound, forgets
+ * nobody who waits and comes to its end. */
+START_TEST(without_memory_now_and_then_the_engine_is_sound)
+{
+	struct rnd rnd = { .s = (uint64_t)_i + 2000 };
+	struct play *p = must_alloc(sizeof *p);
+
+	for (int round = 0; round < 100 / SLOWER; round++) {
+		play_begin(p, 0);
+		for (unsigned i = (unsigned)rnd_below(&rnd, 500); i > 0; i--) {
+			struct op o = random_op(&rnd);
+
+			alloc_fault_set((int64_t)rnd_below(&rnd, 60), rnd_one_in(&rnd, 4));
+			play_op_alone(p, &o);
+			alloc_fault_set(-1, 0);
+			engine_verify(p->rig.e);
+		}
+		play_crash(p, SIZE_MAX);
+		play_end_of(p);
+	}
+	x_free(p);
+}
+END_TEST
+
 START_TEST(a_script_plays_again)
 {
 	const char *path = getenv("WQD_MODEL_SCRIPT");
@@ -311,6 +335,7 @@ main(void)
 	if (!getenv("WQD_MODEL_SCRIPT")) {
 		tcase_add_loop_test(tc, engine_and_reference_agree, 0, SEEDS);
 		tcase_add_loop_test(tc, what_is_stored_is_sound_at_every_moment, 0, 4);
+		tcase_add_loop_test(tc, without_memory_now_and_then_the_engine_is_sound, 0, 4);
 	}
 	tcase_add_test(tc, a_script_plays_again);
 	return unit_run(s);

@@ -370,6 +370,26 @@ START_TEST(G11_one_queue_does_not_hold_another_back)
 }
 END_TEST
 
+START_TEST(G11_without_memory_starts_wait_and_nobody_spins)
+{
+	struct rig r;
+
+	start(&r, "handler=h");
+	rig_update(&r, "k", SEC);
+	rig_freeze(&r, SEC);
+	alloc_fault_set(0, 1);
+	rig_settle(&r);
+	ck_assert_int_eq(engine_next_due(r.e, r.now), r.now.boot_ns + SEC);
+	rig_pass(&r, 10 * SEC);
+	ck_assert_ptr_null(rig_running(&r, "k"));
+	ck_assert_str_eq(rig_state(&r, "k"), "Q");
+	alloc_fault_set(-1, 0);
+	rig_pass(&r, SEC);
+	ck_assert_ptr_nonnull(rig_running(&r, "k"));
+	rig_done(&r);
+}
+END_TEST
+
 /* The limit of all queues together: 100 000 ready jobs delay another queue by one turn at most. */
 START_TEST(G11_queues_take_turns_under_the_limit_of_all)
 {
@@ -423,6 +443,7 @@ main(void)
 	tcase_add_test(tc, G11_pause_stops_starts_and_timers_expire_into_held);
 	tcase_add_test(tc, G11_cancelling_a_held_item_frees_no_slot);
 	tcase_add_test(tc, G11_one_queue_does_not_hold_another_back);
+	tcase_add_test(tc, G11_without_memory_starts_wait_and_nobody_spins);
 	tcase_add_test(tc, G11_queues_take_turns_under_the_limit_of_all);
 	return unit_run(s);
 }

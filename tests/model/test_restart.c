@@ -2,6 +2,7 @@
  * G14 and section 5 of docs/semantics.md: what a restart keeps, misfire policies,
  * interrupted runs, levels, and what is handed to the store when.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -566,6 +567,56 @@ START_TEST(what_the_store_gives_back_is_checked)
 }
 END_TEST
 
+/* ---- no memory ---- */
+
+/* One of everything that is stored. */
+static void
+fill(struct rig *r)
+{
+	struct op_update op = rig_op("with an id, and a name that is long", HOUR);
+
+	start(r, "handler=h max_active=2 max_attempts=2");
+	op.idem = STR("id");
+	op.payload_mode = PAYLOAD_APPEND;
+	op.payload = STR("part");
+	rig_update_op(r, &op);
+	rig_update_op(r, &op);
+	rig_update_payload(r, "run", 0, "p");
+	rig_update_payload(r, "run and pending", 0, "p");
+	rig_update_payload(r, "run and pending", 0, "q");
+	rig_update_payload(r, "ready", 0, "r");
+	rig_update(r, "done", 0);
+	rig_end_run(r, rig_running(r, "run"), RUN_FAILED);
+	rig_finish(r, "ready");
+	rig_job(r, EV_DISABLE, "off");
+	rig_update(r, "ready", 0);
+	saved_take(&r->saved, r->e, r->now, SIZE_MAX);
+}
+
+START_TEST(recovery_without_memory_says_so_and_leaves_nothing_behind)
+{
+	struct rig r;
+	int err = -1;
+
+	fill(&r);
+	for (int n = 0; err != 0; n++) {
+		struct engine *e = NULL;
+
+		ck_assert_int_lt(n, 1000);
+		alloc_fault_set(n, 0);
+		err = engine_new(&r.cfg, &e);
+		if (err == 0)
+			err = saved_try_restore(&r.saved, e, r.now);
+		alloc_fault_set(-1, 0);
+		ck_assert(err == 0 || err == -ENOMEM);
+		if (err == 0)
+			engine_verify(e);
+		engine_free(e);
+	}
+	rig_done(&r);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -597,6 +648,7 @@ main(void)
 	tcase_add_loop_test(tc, a_deleted_job_is_not_run_again_after_the_restart, 0, 2);
 	tcase_add_loop_test(tc, a_retry_and_a_dead_job_survive, 0, 2);
 	tcase_add_loop_test(tc, a_stopping_engine_starts_nothing_and_forgets_nothing, 0, 2);
+	tcase_add_test(tc, recovery_without_memory_says_so_and_leaves_nothing_behind);
 	tc = unit_case(s, "damaged");
 	tcase_add_test(tc, what_the_store_gives_back_is_checked);
 	return unit_run(s);
