@@ -200,7 +200,8 @@ put_entry(struct moves *m, const struct move_ref *r, const struct move_ref *last
 	if (other)
 		put_varint(m, (uint64_t)r->move->queue);
 	put_varint(m, r->key.n - shared);
-	memcpy(m->bytes + m->bytes_n, r->key.p + shared, r->key.n - shared);
+	if (r->key.n > shared)
+		memcpy(m->bytes + m->bytes_n, r->key.p + shared, r->key.n - shared);
 	m->bytes_n += r->key.n - shared;
 	if (r->move->kind == MOVE_PUT)
 		put_fields(m, r->move->v, before);
