@@ -13,9 +13,10 @@
 /* Head, tag and differences of one entry, without its key. */
 #define ENTRY_MAX ((4 + POSITION_FIELDS) * VARINT_MAX)
 
-/* Bits of the fields: those that move first, so that they fit the tag's first byte. */
-static const uint8_t field_of_bit[POSITION_FIELDS] = { POSITION_due_boot_ns, POSITION_seq,
-	POSITION_created_wall_ns, POSITION_coalesced, POSITION_due_wall_ns, POSITION_delay_ns,
+/* Bits of the fields: those that move first, so that they fit the tag's first byte; what is
+ * foreseen from another behind that. */
+static const uint8_t field_of_bit[POSITION_FIELDS] = { POSITION_delay_ns, POSITION_due_boot_ns,
+	POSITION_seq, POSITION_created_wall_ns, POSITION_coalesced, POSITION_due_wall_ns,
 	POSITION_generation, POSITION_pending, POSITION_running, POSITION_absolute, POSITION_boot,
 	POSITION_slack_ns, POSITION_max_wait_ns, POSITION_attempt, POSITION_interrupts,
 	POSITION_retry, POSITION_disable_depth, POSITION_dead, POSITION_level,
@@ -136,14 +137,16 @@ put_varint(struct moves *m, uint64_t v)
 	m->bytes[m->bytes_n++] = (uint8_t)v;
 }
 
-/* What `field` is expected to be in an entry whose boot deadline is `due_boot`. */
+/* What `field` is expected to be in an entry, of which `now` has what was read or written so far. */
 static uint64_t
-foreseen(const int64_t *before, unsigned field, int64_t due_boot)
+foreseen(const int64_t *before, unsigned field, const int64_t *now)
 {
 	uint64_t v = (uint64_t)before[field];
 
+	if (field == POSITION_due_boot_ns)
+		v += (uint64_t)now[POSITION_delay_ns] - (uint64_t)before[POSITION_delay_ns];
 	if (field == POSITION_due_wall_ns)
-		v += (uint64_t)due_boot - (uint64_t)before[POSITION_due_boot_ns];
+		v += (uint64_t)now[POSITION_due_boot_ns] - (uint64_t)before[POSITION_due_boot_ns];
 	return v;
 }
 
@@ -168,7 +171,7 @@ put_fields(struct moves *m, const int64_t *v, const int64_t *before)
 	for (unsigned i = 0; i < POSITION_FIELDS; i++) {
 		unsigned f = field_of_bit[i];
 
-		delta[i] = (uint64_t)v[f] - foreseen(before, f, v[POSITION_due_boot_ns]);
+		delta[i] = (uint64_t)v[f] - foreseen(before, f, v);
 		mask |= (uint64_t)(delta[i] != 0) << i;
 	}
 	put_varint(m, mask << 2 | MOVE_PUT);
@@ -326,13 +329,12 @@ get_fields(struct cursor *c, uint64_t mask)
 		return ERR_DAMAGED;
 	memcpy(before, c->v, sizeof before);
 	for (unsigned i = 0; i < POSITION_FIELDS; i++) {
-		unsigned f = field_of_bit[i]; /* the boot deadline comes first */
+		unsigned f = field_of_bit[i];
 		uint64_t delta = 0;
 
 		if (mask >> i & 1 && get_varint(c, &delta))
 			return ERR_DAMAGED;
-		c->v[f] = (int64_t)(foreseen(before, f, c->v[POSITION_due_boot_ns]) +
-			unzigzag(delta));
+		c->v[f] = (int64_t)(foreseen(before, f, c->v) + unzigzag(delta));
 	}
 	return in_range(c->v) ? 0 : ERR_DAMAGED;
 }

@@ -11,8 +11,8 @@
  *           varint: fields that differ from the foreseen, one bit each, * 4 + kind;
  *           for each of these a varint, the difference, sign in its last bit
  *
- * Foreseen is what the entry before had; for the wall deadline its distance from
- * the boot deadline.
+ * Foreseen is what the entry before had; for the boot deadline its distance from
+ * the delay, for the wall deadline its distance from the boot deadline.
  */
 #ifndef WQD_STORE_SQLITE_MOVES_H
 #define WQD_STORE_SQLITE_MOVES_H

@@ -113,10 +113,10 @@ run_many(struct server *s, const struct load *load, int64_t until)
 	for (unsigned i = 0; i < load->conns; i++)
 		send_requests(s, &conns[i], load->depth);
 	while (bench_now_ns() < until) {
-		int n = epoll_wait(ep, got, 64, 1000);
+		int n = epoll_wait(ep, got, 64, 10000);
 
 		if (n == 0)
-			bench_die("%s: no reply for a second", s->name);
+			bench_die("%s: no reply for ten seconds", s->name);
 		for (int i = 0; i < n; i++) {
 			size_t k = receive(s, got[i].data.ptr);
 
