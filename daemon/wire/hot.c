@@ -62,7 +62,9 @@ get_message(struct cursor *c)
 	struct str s = get_bytes(c);
 	const uint8_t *p = (const uint8_t *)s.p;
 
-	return (struct cursor){ .p = p, .end = p + s.n, .odd = c->odd };
+	if (c->odd) /* no text, not even a place */
+		return (struct cursor){ .p = c->end, .end = c->end, .odd = true };
+	return (struct cursor){ .p = p, .end = p + s.n };
 }
 
 /* The next tag; 0 at the end. */
