@@ -132,7 +132,8 @@ watch_note(struct service *svc, const struct watch_event *e, struct moment now)
 		.key_n = (uint8_t)e->key.n,
 		.kind = (uint8_t)e->kind,
 	};
-	memcpy(p, e->queue.p, e->queue.n);
+	if (e->queue.n)
+		memcpy(p, e->queue.p, e->queue.n);
 	if (e->key.n)
 		memcpy(p + e->queue.n, e->key.p, e->key.n);
 	if (event.n)

@@ -33,35 +33,35 @@ moves_compare_keys(struct str a, struct str b)
 
 /* ---- gathering ---- */
 
-/* Room for `want` elements of `size` bytes, doubling. */
-static int
-reserve(void *pp, size_t *cap, size_t want, size_t size)
+/* `p` with room for `want` elements of `size` bytes, doubling, perhaps moved. NULL: no memory, and
+ * `p` is as it was. */
+static void *
+reserve(void *p, size_t *cap, size_t want, size_t size)
 {
 	size_t n = *cap ? *cap : 64;
-	void *p;
 
-	if (want <= *cap)
-		return 0;
+	if (p && want <= *cap)
+		return p;
 	while (n < want)
 		n *= 2;
-	memcpy(&p, pp, sizeof p);
 	p = x_realloc(p, n, size);
-	if (!p)
-		return -ENOMEM;
-	memcpy(pp, &p, sizeof p);
-	*cap = n;
-	return 0;
+	if (p)
+		*cap = n;
+	return p;
 }
 
 int
 moves_add(struct moves *m, enum move_kind kind, int64_t queue, struct str key,
 	const struct job_saved *j)
 {
-	struct move *v;
+	struct move *v = reserve(m->v, &m->cap, m->n + 1, sizeof *v);
+	char *keys = v ? reserve(m->keys, &m->keys_cap, m->keys_n + key.n, 1) : NULL;
 
-	if (reserve(&m->v, &m->cap, m->n + 1, sizeof *m->v) ||
-		reserve(&m->keys, &m->keys_cap, m->keys_n + key.n, 1))
+	if (v)
+		m->v = v;
+	if (!keys)
 		return -ENOMEM;
+	m->keys = keys;
 	v = &m->v[m->n++];
 	v->queue = queue;
 	v->kind = kind;
@@ -196,9 +196,11 @@ put_entry(struct moves *m, const struct move_ref *r, const struct move_ref *last
 {
 	bool other = !last || last->move->queue != r->move->queue;
 	size_t shared = other ? 0 : shared_bytes(last->key, r->key);
+	void *bytes = reserve(m->bytes, &m->bytes_cap, m->bytes_n + ENTRY_MAX + r->key.n, 1);
 
-	if (reserve(&m->bytes, &m->bytes_cap, m->bytes_n + ENTRY_MAX + r->key.n, 1))
+	if (!bytes)
 		return -ENOMEM;
+	m->bytes = bytes;
 	put_varint(m, shared << 1 | other);
 	if (other)
 		put_varint(m, (uint64_t)r->move->queue);
@@ -453,7 +455,7 @@ merge_free(struct merge *m)
 int
 merge_add(struct merge *m, uint64_t id, struct str bytes)
 {
-	struct cursor *c = x_zalloc(sizeof *c);
+	struct cursor *c = x_zalloc(sizeof *c), **heap;
 	int rc = -ENOMEM;
 
 	CHECK_OBJ(m, MERGE_MAGIC);
@@ -461,7 +463,10 @@ merge_add(struct merge *m, uint64_t id, struct str bytes)
 		return rc;
 	c->id = id;
 	c->bytes = x_alloc(bytes.n + 1);
-	if (c->bytes && reserve(&m->heap, &m->cap, m->n + 1, sizeof(struct cursor *)) == 0) {
+	heap = reserve(m->heap, &m->cap, m->n + 1, sizeof(struct cursor *));
+	if (heap)
+		m->heap = heap;
+	if (c->bytes && heap) {
 		if (bytes.n > 0)
 			memcpy(c->bytes, bytes.p, bytes.n);
 		c->p = c->bytes;
