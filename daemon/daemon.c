@@ -124,8 +124,13 @@ on_reload(void *ctx, char *why, size_t size)
 	struct daemon *d = ctx;
 	struct config *conf;
 	char *text = NULL, fixed[512], field[1024];
-	int r = config_load(d->config_path, &conf, &text);
+	int r;
 
+	if (d->stop || d->wants_stop) {
+		snprintf(why, size, "the daemon is stopping");
+		return ERR_CLOSED;
+	}
+	r = config_load(d->config_path, &conf, &text);
 	if (r < 0) {
 		log_error("reload_refused", "error=%s msg=\"the old settings stay\"",
 			log_field(field, sizeof field, str_from(text)));

@@ -225,3 +225,19 @@ def test_a_wrong_setting_is_named_with_what_it_takes(conn, settings, says):
     for op in ("queue_create", "queue_set"):
         r = conn.call(**{op: wire.queue_set("default", settings)})
         assert word(r.status) in ("INVALID", "EXISTS") and says in r.message
+
+
+def test_a_reload_during_the_stop_is_refused(make_daemon):
+    d = make_daemon(handler("h", "sleep", "300") + queue("q", handler="h"))
+    with d.conn() as c:
+        c.update("k", 0, "q")
+        until(lambda: c.queue_info("q").running == 1)
+        d.proc.send_signal(signal.SIGTERM)
+        until(lambda: "STOPPING=1" in d.notify.lines())
+        d.proc.send_signal(signal.SIGHUP)
+        assert c.call(reload=pb.Reload()).status >= S.STATUS_INVALID
+        lines = d.notify.lines()
+        assert "READY=1" not in lines[lines.index("STOPPING=1"):]
+        d.proc.send_signal(signal.SIGTERM)
+    assert d.proc.wait(30) == 0
+    d.proc = None
