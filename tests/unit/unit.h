@@ -58,7 +58,7 @@ unit_case(Suite *s, const char *name)
 	TCase *tc = tcase_create(name);
 
 	tcase_add_checked_fixture(tc, unit_before, unit_after);
-	tcase_set_timeout(tc, 120);
+	tcase_set_timeout(tc, 600); /* for a loaded machine, under a sanitizer */
 	suite_add_tcase(s, tc);
 	return tc;
 }
