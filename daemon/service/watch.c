@@ -136,7 +136,7 @@ watch_note(struct service *svc, const struct watch_event *e, struct moment now)
 		memcpy(p, e->queue.p, e->queue.n);
 	if (e->key.n)
 		memcpy(p + e->queue.n, e->key.p, e->key.n);
-	if (event.n)
+	if (event.p)
 		memcpy(p + e->queue.n + e->key.n, event.p, event.n);
 	w->end += e->queue.n + e->key.n + event.n;
 	w->next++;
