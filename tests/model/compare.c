@@ -232,9 +232,14 @@ compare_job(struct play *p, int queue, int key)
 static void
 compare_queue(struct play *p, int queue)
 {
-	struct queue_view got = rig_queue(&p->rig, play_queue_names[queue]);
+	struct queue_view got;
 	uint64_t known = 0, armed = 0, ready = 0, running = 0;
+	bool there = engine_queue_get(p->rig.e, str_from(play_queue_names[queue]), &got) == ST_OK;
 
+	if (there == p->ref.queue[queue].gone)
+		play_differ("%s: exists %d", play_queue_names[queue], there);
+	if (!there)
+		return;
 	for (int k = 0; k < REF_KEYS; k++) {
 		const struct ref_job *j = &p->ref.queue[queue].job[k];
 

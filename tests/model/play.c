@@ -204,6 +204,27 @@ play_drain(struct play *p, const struct op *o)
 	send(p, EV_DRAIN, &op, 0);
 }
 
+/* a: policy */
+static void
+play_queue_delete(struct play *p, const struct op *o)
+{
+	struct op_queue_delete op = { .queue = queue_of(o),
+		.timers = (enum timer_policy)(o->a % 3),
+		.timeout_ns = limit_of(o) };
+
+	if (op.timers != TIMERS_KEEP && op.timeout_ns == 0)
+		op.timeout_ns = -1;
+	ref_queue_delete(&p->ref, next_ticket(p), o->queue, &op);
+	send(p, EV_QUEUE_DELETE, &op, 0);
+}
+
+static void
+play_queue_create(struct play *p, const struct op *o)
+{
+	ref_queue_create(&p->ref, next_ticket(p), o->queue, &p->settings[o->queue]);
+	(void)rig_queue_create(&p->rig, play_queue_names[o->queue], queue_settings[o->queue]);
+}
+
 /* b: which of those who wait */
 static void
 play_abandon(struct play *p, const struct op *o)
@@ -339,6 +360,8 @@ static void (*const plays[OP_COUNT])(struct play *p, const struct op *o) = {
 	[OP_DRAIN] = play_drain,
 	[OP_ABANDON] = play_abandon,
 	[OP_NOT_STARTED] = play_not_started,
+	[OP_QUEUE_DELETE] = play_queue_delete,
+	[OP_QUEUE_CREATE] = play_queue_create,
 	[OP_COMMIT] = play_commit,
 	[OP_STEP] = play_step,
 	[OP_RESTART] = play_restart,
@@ -352,7 +375,7 @@ play_op(struct play *p, const struct op *o)
 	plays[o->kind](p, o);
 	if (p->rig.n_steps != steps)
 		ref_follow(&p->ref);
-	if ((o->quiet && o->kind != OP_DRAIN) || o->kind == OP_FREEZE)
+	if ((o->quiet && o->kind != OP_DRAIN && o->kind != OP_QUEUE_DELETE) || o->kind == OP_FREEZE)
 		return;
 	ref_settle(&p->ref);
 	rig_settle(&p->rig);
@@ -368,7 +391,7 @@ ref_begin(struct play *p)
 {
 	ref_init(&p->ref, p->rig.now);
 	for (int q = 0; q < REF_QUEUES; q++)
-		p->ref.queue[q].s = *rig_queue(&p->rig, play_queue_names[q]).settings;
+		p->ref.queue[q].s = p->settings[q];
 }
 
 void
@@ -395,8 +418,10 @@ play_begin(struct play *p, unsigned budget)
 	if (budget)
 		cfg.turn_budget = budget;
 	rig_init_config(&p->rig, &cfg);
-	for (int q = 0; q < REF_QUEUES; q++)
+	for (int q = 0; q < REF_QUEUES; q++) {
 		(void)rig_queue_create(&p->rig, play_queue_names[q], queue_settings[q]);
+		p->settings[q] = *rig_queue(&p->rig, play_queue_names[q]).settings;
+	}
 	ref_begin(p);
 	saved_take(&p->rig.saved, p->rig.e, p->rig.now, SIZE_MAX);
 	rig_forget(&p->rig);
@@ -438,8 +463,10 @@ play_crash(struct play *p, size_t taken)
 		engine_verify(p->rig.e);
 	}
 	for (int q = 0; q < REF_QUEUES; q++) {
-		struct queue_view v = rig_queue(&p->rig, play_queue_names[q]);
+		struct queue_view v;
 
+		if (engine_queue_get(p->rig.e, str_from(play_queue_names[q]), &v) != ST_OK)
+			continue;
 		rig_check(v.armed + v.ready + v.held + v.running == 0);
 	}
 }

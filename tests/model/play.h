@@ -30,6 +30,8 @@
 	X(DRAIN, 2) \
 	X(ABANDON, 2) \
 	X(NOT_STARTED, 1) \
+	X(QUEUE_DELETE, 1) \
+	X(QUEUE_CREATE, 3) \
 	X(COMMIT, 3) \
 	X(STEP, 1) \
 	X(RESTART, 1)
@@ -52,6 +54,7 @@ struct op {
 struct play {
 	struct rig rig;
 	struct ref ref;
+	struct queue_settings settings[REF_QUEUES];
 	size_t runs_seen;
 	bool stepped; /* what was stored before means another time now: no restart any more */
 };

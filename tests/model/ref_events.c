@@ -113,8 +113,8 @@ ref_ended(struct ref *r, int queue, int key, enum run_outcome outcome)
 {
 	struct ref_job *j = ref_job_at(r, queue, key);
 	const struct queue_settings *s = &r->queue[queue].s;
-	bool free_to_retry =
-		!ref_pending(j) && !j->depth && !ref_cancelling(r, queue, key) && !j->run.deleted;
+	bool free_to_retry = !ref_pending(j) && !j->depth && !ref_cancelling(r, queue, key) &&
+		!j->run.deleted && !ref_deleting(r, queue);
 	bool failed = (outcome == RUN_FAILED || outcome == RUN_TIMEOUT) && free_to_retry;
 	bool retry = failed && j->run.was.attempt < s->max_attempts;
 	bool dies = failed && !retry && s->max_attempts > 1;
@@ -249,13 +249,56 @@ start_one(struct ref *r, int queue)
 	return true;
 }
 
+/* Nothing is left to run: but for what a drain has held, and runs before its queue goes. */
+static bool
+queue_ends(struct ref *r, int queue)
+{
+	bool held = false;
+
+	for (int k = 0; k < REF_KEYS; k++)
+		held |= ref_job_at(r, queue, k)->p.parked;
+	for (int k = 0; k < REF_KEYS && held; k++)
+		ref_job_at(r, queue, k)->p.parked = false;
+	return !held;
+}
+
+static void
+end_deletions(struct ref *r)
+{
+	for (int queue = 0; queue < REF_QUEUES; queue++)
+		if (ref_deleting(r, queue) && ref_drained(r, queue) && queue_ends(r, queue))
+			r->queue[queue].removing = true;
+}
+
+static void
+remove_queues(struct ref *r)
+{
+	for (size_t i = 0; i < r->n_waiters;) {
+		struct ref_waiter w = r->waiter[i];
+
+		if (w.kind != W_DELETE || !r->queue[w.queue].removing) {
+			i++;
+			continue;
+		}
+		ref_reply(r, w.ticket, ST_OK)->durable = true;
+		ref_waiter_drop(r, i);
+	}
+	for (size_t i = r->n_records; i-- > 0;)
+		if (r->queue[r->record[i].queue].removing)
+			ref_record_drop(r, i);
+	for (int queue = 0; queue < REF_QUEUES; queue++)
+		if (r->queue[queue].removing)
+			r->queue[queue] = (struct ref_queue){ .gone = true };
+}
+
 static void
 end_drains(struct ref *r)
 {
 	for (size_t i = 0; i < r->n_waiters;) {
 		struct ref_waiter w = r->waiter[i];
 
-		if (w.kind != W_DRAIN || !ref_drained(r, w.queue)) {
+		if (w.kind != W_DRAIN || !ref_drained(r, w.queue) ||
+			(ref_deleting(r, w.queue) && !r->queue[w.queue].removing)) {
 			i++;
 			continue;
 		}
@@ -283,6 +326,7 @@ ref_follow(struct ref *r)
 
 	do {
 		more = false;
+		end_deletions(r);
 		end_drains(r);
 		for (int queue = 0; queue < REF_QUEUES; queue++)
 			more |= start_one(r, queue);
@@ -330,6 +374,7 @@ ref_settle(struct ref *r)
 	for (queue = 0; queue < REF_QUEUES; queue++)
 		r->queue[queue].backs_off &= r->now.boot_ns < r->queue[queue].no_start_before;
 	ref_follow(r);
+	remove_queues(r);
 	retire_old(r);
 	for (int i = 0; i < REF_IDS; i++)
 		r->answer[i].known &= r->now.boot_ns < r->answer[i].until;
@@ -440,6 +485,7 @@ ref_restarted(struct ref *r, struct moment now)
 		r->answer[i].until += by;
 	for (int q = 0; q < REF_QUEUES; q++) {
 		r->queue[q].backs_off = false;
+		r->queue[q].removing = false;
 		for (int k = 0; k < REF_KEYS; k++) {
 			struct ref_job *j = ref_job_at(r, q, k);
 

@@ -112,6 +112,8 @@ refusal(struct ref *r, int queue, int key, int own, const struct op_update *op)
 		return ST_INVALID;
 	if (j->depth || ref_cancelling(r, queue, key))
 		return ST_REFUSED_DISABLED;
+	if (ref_deleting(r, queue))
+		return ST_REFUSED_DRAINING;
 	if (!ref_pending(j) && op->if_pending)
 		return j->run.going ? ST_NOT_PENDING_RUNNING : ST_IDLE;
 	if (!ref_pending(j) && ref_draining(r, queue) && own != queue)
@@ -176,7 +178,7 @@ ref_update(struct ref *r, uint64_t ticket, int queue, int key, int own, const st
 	struct target t = target_of(r, queue, j, op);
 	struct ref_reply *to;
 
-	if (ref_repeated(r, ticket, queue, key, op->level, op->idem))
+	if (ref_gone(r, ticket, queue) || ref_repeated(r, ticket, queue, key, op->level, op->idem))
 		return;
 	if (status == ST_OK)
 		ref_touch(r, queue, key, op->level);
@@ -208,7 +210,7 @@ ref_cancel(struct ref *r, uint64_t ticket, int queue, int key, const struct op_c
 	enum status status = cancelled(j);
 	struct ref_waiter *w;
 
-	if (ref_repeated(r, ticket, queue, key, op->level, op->idem))
+	if (ref_gone(r, ticket, queue) || ref_repeated(r, ticket, queue, key, op->level, op->idem))
 		return;
 	if (j->dead || ref_pending(j))
 		ref_touch(r, queue, key, op->level);
@@ -306,7 +308,7 @@ ref_job(struct ref *r, uint64_t ticket, int queue, int key, enum engine_event_ki
 	struct ref_job *j = ref_job_at(r, queue, key);
 	enum status status;
 
-	if (ref_repeated(r, ticket, queue, key, op->level, op->idem))
+	if (ref_gone(r, ticket, queue) || ref_repeated(r, ticket, queue, key, op->level, op->idem))
 		return;
 	if (kind == EV_DISABLE)
 		status = disable(r, queue, key);
@@ -329,6 +331,8 @@ ref_flush(struct ref *r, uint64_t ticket, int queue, int key, const struct op_fl
 	struct ref_job *j = ref_job_at(r, queue, key);
 	struct ref_waiter *w;
 
+	if (ref_gone(r, ticket, queue))
+		return;
 	if (op->now && j->p.at == JOB_ARMED)
 		hurry(r, queue, &j->p, false);
 	if (!j->run.going && j->p.at != JOB_READY) {
@@ -343,9 +347,12 @@ ref_flush(struct ref *r, uint64_t ticket, int queue, int key, const struct op_fl
 void
 ref_flush_queue(struct ref *r, uint64_t ticket, int queue, int64_t timeout_ns)
 {
-	struct ref_waiter *w = ref_wait_for(r, ticket, W_FLUSH, queue, -1, timeout_ns);
+	struct ref_waiter *w;
 	uint64_t any = 0;
 
+	if (ref_gone(r, ticket, queue))
+		return;
+	w = ref_wait_for(r, ticket, W_FLUSH, queue, -1, timeout_ns);
 	for (int k = 0; k < REF_KEYS; k++) {
 		const struct ref_job *j = ref_job_at(r, queue, k);
 
@@ -366,6 +373,8 @@ ref_wait(struct ref *r, uint64_t ticket, int queue, int key, const struct op_wai
 	const struct ref_record *last = ref_last(r, queue, key);
 	uint64_t generation = op->generation;
 
+	if (ref_gone(r, ticket, queue))
+		return;
 	if (generation == 0)
 		generation = j->run.going ? j->run.generation
 			: ref_pending(j)  ? ref_coming(j)
@@ -396,6 +405,8 @@ ref_wait(struct ref *r, uint64_t ticket, int queue, int key, const struct op_wai
 void
 ref_pause(struct ref *r, uint64_t ticket, int queue, bool pause)
 {
+	if (ref_gone(r, ticket, queue))
+		return;
 	r->queue[queue].paused = pause;
 	ref_reply(r, ticket, ST_OK)->durable = true;
 }
@@ -405,26 +416,68 @@ ref_max_active(struct ref *r, uint64_t ticket, int queue, uint32_t max_active)
 {
 	bool refused = r->queue[queue].s.ordered && max_active != 1;
 
+	if (ref_gone(r, ticket, queue))
+		return;
 	if (!refused)
 		r->queue[queue].s.max_active = max_active;
 	ref_reply(r, ticket, refused ? ST_INVALID : ST_OK)->durable = !refused;
 }
 
-void
-ref_drain(struct ref *r, uint64_t ticket, int queue, const struct op_drain *op)
+static void
+sweep(struct ref *r, int queue, enum timer_policy policy)
 {
 	struct ref_job *j;
 	int q, k;
 
-	ref_wait_for(r, ticket, W_DRAIN, queue, -1, op->timeout_ns)->pause_after = op->pause_after;
-	while (op->timers != TIMERS_KEEP && (j = ref_first_armed(r, queue, &q, &k)) != NULL) {
-		if (op->timers == TIMERS_CANCEL)
+	while (policy != TIMERS_KEEP && (j = ref_first_armed(r, queue, &q, &k)) != NULL) {
+		if (policy == TIMERS_CANCEL)
 			ref_drop_pending(r, queue, k);
 		else if (j->p.due <= r->now.boot_ns)
 			ref_place(r, queue, &j->p, j->p.due, true, true);
 		else
 			hurry(r, queue, &j->p, true);
 	}
+}
+
+void
+ref_drain(struct ref *r, uint64_t ticket, int queue, const struct op_drain *op)
+{
+	if (ref_gone(r, ticket, queue))
+		return;
+	if (ref_deleting(r, queue)) {
+		ref_reply(r, ticket, ST_REFUSED_DRAINING);
+		return;
+	}
+	ref_wait_for(r, ticket, W_DRAIN, queue, -1, op->timeout_ns)->pause_after = op->pause_after;
+	sweep(r, queue, op->timers);
+}
+
+void
+ref_queue_delete(struct ref *r, uint64_t ticket, int queue, const struct op_queue_delete *op)
+{
+	if (ref_gone(r, ticket, queue))
+		return;
+	for (int k = 0; k < REF_KEYS && op->timers == TIMERS_KEEP; k++) {
+		if (!ref_pending(ref_job_at(r, queue, k)))
+			continue;
+		ref_reply(r, ticket, ST_INVALID);
+		return;
+	}
+	ref_wait_for(r, ticket, W_DELETE, queue, -1, op->timeout_ns);
+	sweep(r, queue, op->timers);
+}
+
+void
+ref_queue_create(struct ref *r, uint64_t ticket, int queue, const struct queue_settings *settings)
+{
+	struct ref_queue *q = &r->queue[queue];
+
+	if (!q->gone) {
+		ref_reply(r, ticket, ST_EXISTS);
+		return;
+	}
+	*q = (struct ref_queue){ .s = *settings };
+	ref_reply(r, ticket, ST_OK)->durable = true;
 }
 
 void

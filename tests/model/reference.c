@@ -29,6 +29,14 @@ ref_known(const struct ref *r, int queue, int key)
 	return ref_pending(j) || j->run.going || j->depth || j->dead || ref_last(r, queue, key);
 }
 
+bool
+ref_gone(struct ref *r, uint64_t ticket, int queue)
+{
+	if (r->queue[queue].gone)
+		ref_reply(r, ticket, ST_NOT_FOUND);
+	return r->queue[queue].gone;
+}
+
 void
 ref_init(struct ref *r, struct moment now)
 {
@@ -92,13 +100,25 @@ ref_cancelling(const struct ref *r, int queue, int key)
 	return false;
 }
 
+static bool
+anybody_waits(const struct ref *r, int queue, enum ref_waits kind)
+{
+	for (size_t i = 0; i < r->n_waiters; i++)
+		if (r->waiter[i].kind == kind && r->waiter[i].queue == queue)
+			return true;
+	return false;
+}
+
+bool
+ref_deleting(const struct ref *r, int queue)
+{
+	return r->queue[queue].removing || anybody_waits(r, queue, W_DELETE);
+}
+
 bool
 ref_draining(const struct ref *r, int queue)
 {
-	for (size_t i = 0; i < r->n_waiters; i++)
-		if (r->waiter[i].kind == W_DRAIN && r->waiter[i].queue == queue)
-			return true;
-	return false;
+	return ref_deleting(r, queue) || anybody_waits(r, queue, W_DRAIN);
 }
 
 bool

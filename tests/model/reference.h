@@ -63,12 +63,14 @@ struct ref_job {
 struct ref_queue {
 	struct queue_settings s;
 	bool paused;
+	bool gone;               /* deleted */
+	bool removing;           /* about to be: nothing is left to run */
 	bool backs_off;          /* the runner could not start one: none is tried ... */
 	int64_t no_start_before; /* ... until then */
 	struct ref_job job[REF_KEYS];
 };
 
-enum ref_waits { W_CANCEL, W_FLUSH, W_WAIT, W_DRAIN };
+enum ref_waits { W_CANCEL, W_FLUSH, W_WAIT, W_DRAIN, W_DELETE };
 
 struct ref_waiter {
 	enum ref_waits kind;
@@ -147,6 +149,10 @@ ref_max_active(struct ref *r, uint64_t ticket, int queue, uint32_t max_active);
 void
 ref_drain(struct ref *r, uint64_t ticket, int queue, const struct op_drain *op);
 void
+ref_queue_delete(struct ref *r, uint64_t ticket, int queue, const struct op_queue_delete *op);
+void
+ref_queue_create(struct ref *r, uint64_t ticket, int queue, const struct queue_settings *settings);
+void
 ref_abandon(struct ref *r, uint64_t ticket);
 void
 ref_ended(struct ref *r, int queue, int key, enum run_outcome outcome);
@@ -167,6 +173,7 @@ ref_restarted(struct ref *r, struct moment now);
 
 void
 ref_init(struct ref *r, struct moment now);
+/* A drain or a deletion goes on. */
 bool
 ref_draining(const struct ref *r, int queue);
 /* The newest kept run, or NULL. */

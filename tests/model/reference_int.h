@@ -32,6 +32,11 @@ void
 ref_waiter_drop(struct ref *r, size_t i);
 bool
 ref_cancelling(const struct ref *r, int queue, int key);
+bool
+ref_deleting(const struct ref *r, int queue);
+/* True: there is no such queue, and that is answered. */
+bool
+ref_gone(struct ref *r, uint64_t ticket, int queue);
 /* Waiter `i` need not wait for `serial`; true when it was answered. */
 bool
 ref_serial_over_for(struct ref *r, size_t i, uint64_t serial, const struct ref_record *run);
