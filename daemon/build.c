@@ -398,7 +398,9 @@ parts_teardown(struct daemon *d)
 	conns_free(d->conns);
 	if (re && d->watchdog)
 		re->timer_del(re->ctx, d->watchdog);
-	runner_free(d->runner);
+	/* A loop that failed leaves runs behind: the next start ends them as orphans. */
+	if (d->runner && runner_active(d->runner) == 0)
+		runner_free(d->runner);
 	committer_free(d->committer);
 	if (re && d->writer_io)
 		re->io_del(re->ctx, d->writer_io);

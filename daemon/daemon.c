@@ -133,8 +133,8 @@ on_reload(void *ctx, char *why, size_t size)
 	r = config_load(d->config_path, &conf, &text);
 	if (r < 0) {
 		log_error("reload_refused", "error=%s msg=\"the old settings stay\"",
-			log_field(field, sizeof field, str_from(text)));
-		snprintf(why, size, "%s", text);
+			log_field(field, sizeof field, str_from(text ? text : "no memory")));
+		snprintf(why, size, "%s", text ? text : "no memory");
 		x_free(text);
 		return r;
 	}

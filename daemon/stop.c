@@ -115,8 +115,10 @@ stop_free(struct stop *st)
 static void
 interrupt(struct stop *st, struct moment now)
 {
+	int64_t left = st->kill_at_ns - now.boot_ns;
+
 	log_warn("interrupting", "running=%zu", runner_active(st->cfg.runner));
-	runner_kill_all(st->cfg.runner, RUN_INTERRUPTED, st->kill_at_ns - now.boot_ns);
+	runner_kill_all(st->cfg.runner, RUN_INTERRUPTED, left > 0 ? left : 0);
 	enter(st, now, INTERRUPTING, st->kill_at_ns);
 }
 
@@ -138,13 +140,15 @@ stop_hurry(struct stop *st, struct moment now)
 void
 stop_turn(struct stop *st, struct moment now)
 {
-	bool over = now.boot_ns >= st->until_ns;
+	bool over;
 
 	CHECK_OBJ(st, STOP_MAGIC);
 	if (st->state == DRAINING && drained(st))
 		let_end(st, now);
 	if (st->state > DRAINING && st->state < COMMITTING && runner_active(st->cfg.runner) == 0)
 		enter(st, now, COMMITTING, now.boot_ns + COMMIT_LIMIT_NS);
+	/* Of the state that this turn is in, which may be a new one. */
+	over = now.boot_ns >= st->until_ns;
 	switch (st->state) {
 	case LETTING_END:
 		if (over)

@@ -133,8 +133,11 @@ submit(struct committer *c, struct moment now)
 	struct group *g;
 	int r;
 
-	if (group_new(&g) < 0)
-		return; /* the changes stay dirty; the next turn tries again */
+	if (group_new(&g) < 0) {
+		/* The changes stay dirty; it is tried again an interval later. */
+		c->dirty_since_ns = now.boot_ns;
+		return;
+	}
 	while (engine_dirty(c->engine) > 0 && group_count(g) < GROUP_THINGS_MAX &&
 		group_bytes(g) < GROUP_BYTES_MAX)
 		c->taken = engine_take_dirty(c->engine, now, TAKE_STEP, group_sink(g));
@@ -142,7 +145,9 @@ submit(struct committer *c, struct moment now)
 	if (r < 0)
 		out_of_memory(g);
 	c->state = COMMIT_SYNCING;
-	c->dirty_since_ns = engine_dirty(c->engine) > 0 ? now.boot_ns : INT64_MAX;
+	/* What did not fit is as old as what did, at least in what it may claim. */
+	if (engine_dirty(c->engine) == 0)
+		c->dirty_since_ns = INT64_MAX;
 }
 
 static void

@@ -105,6 +105,7 @@ struct held {
 	struct session *s;
 	uint64_t mark;
 	uint64_t request_id;
+	enum status status; /* of the reply, for its counter */
 	size_t n_ok,
 		n_spoiled; /* bytes: the reply, and the one for a failed commit (0: a plain one) */
 	uint8_t bytes[];

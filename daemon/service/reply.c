@@ -71,7 +71,7 @@ must_wait(const struct service *svc, bool durable)
 
 /* Holds what is in scratch: `n_ok` bytes of the reply, then the spoiled one, if any. */
 static void
-hold(struct session *s, uint64_t request_id, size_t n_ok)
+hold(struct session *s, uint64_t request_id, enum status st, size_t n_ok)
 {
 	struct service *svc = s->svc;
 	const uint8_t *text = buf_head(&svc->scratch);
@@ -87,6 +87,7 @@ hold(struct session *s, uint64_t request_id, size_t n_ok)
 		.s = s,
 		.mark = engine_dirty_mark(svc->cfg.engine),
 		.request_id = request_id,
+		.status = st,
 		.n_ok = n_ok,
 		.n_spoiled = n - n_ok,
 	};
@@ -116,7 +117,7 @@ held_release(struct held *h, int error)
 	struct buf *out = reply_begin(s);
 
 	if (out && !error)
-		reply_end(s, ST_OK, buf_put(out, h->bytes, h->n_ok));
+		reply_end(s, h->status, buf_put(out, h->bytes, h->n_ok));
 	else if (out && h->n_spoiled)
 		reply_end(s, ST_STORAGE_ERROR, buf_put(out, h->bytes + h->n_ok, h->n_spoiled));
 	else if (out)
@@ -195,7 +196,7 @@ reply_job(struct service *svc, struct ticket *t, const struct job_reply *r, bool
 	} else if (out && must_wait(svc, durable)) {
 		buf_consume(&svc->scratch, buf_len(&svc->scratch));
 		if (put_answer(svc, &svc->scratch, t, r) == 0)
-			hold(s, t->request_id, buf_len(&svc->scratch));
+			hold(s, t->request_id, r->status, buf_len(&svc->scratch));
 		else
 			session_close(s);
 		out = NULL;
@@ -242,7 +243,7 @@ reply_batch(struct service *svc, struct ticket *t)
 		if (!err)
 			err = wire_list_end(b->spoiled, 0, &svc->scratch);
 		if (!err)
-			hold(s, t->request_id, n_ok);
+			hold(s, t->request_id, ST_OK, n_ok);
 		else
 			session_close(s);
 	} else if (out) {

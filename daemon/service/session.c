@@ -236,9 +236,11 @@ apply_all(struct session *s, size_t n, struct moment now, int *budget)
 {
 	size_t i = 0;
 
-	while (i<n && * budget> 0 && session_wants_input(s)) {
+	while (i < n) {
 		const struct gathered *g;
 
+		if (*budget <= 0 || !session_wants_input(s))
+			break;
 		if (i % ENGINE_AHEAD_MAX == 0)
 			look_ahead(s->svc, i, n < i + ENGINE_AHEAD_MAX ? n : i + ENGINE_AHEAD_MAX);
 		g = &s->svc->gathered[i++];

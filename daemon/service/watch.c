@@ -290,7 +290,7 @@ static bool
 watcher_serve(struct service *svc, struct watcher *w)
 {
 	struct watch *wa = svc->watch;
-	struct watch_reply r = { .lost = w->lost, .lost_unknown = w->lost_unknown };
+	struct watch_reply r;
 	struct buf *out;
 
 	if (w->greeted && w->next == wa->next)
@@ -298,7 +298,9 @@ watcher_serve(struct service *svc, struct watcher *w)
 	if (session_unsent(w->s) >= svc->cfg.output_max / 2)
 		return false;
 	r.position = w->next - 1;
-	gather(wa, w);
+	gather(wa, w); /* may find more that is lost */
+	r.lost = w->lost;
+	r.lost_unknown = w->lost_unknown;
 	r.events = (struct str){ (const char *)buf_head(&wa->events), buf_len(&wa->events) };
 	if (w->greeted && r.events.n == 0)
 		return w->next != wa->next;

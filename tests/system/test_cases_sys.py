@@ -241,3 +241,21 @@ def test_a_reload_during_the_stop_is_refused(make_daemon):
         d.proc.send_signal(signal.SIGTERM)
     assert d.proc.wait(30) == 0
     d.proc = None
+
+
+def test_a_stop_without_time_still_commits(make_daemon):
+    d = make_daemon('stop_timeout = "0s"\ncommit_interval = "10s"\n')
+    with d.conn() as c:
+        for i in range(200):
+            assert c.update(f"k{i}", 3_600_000).status == S.STATUS_CREATED
+    assert d.stop() == 0
+    d.start()
+    with d.conn() as c:
+        assert c.queue_info("default").armed == 200
+
+
+def test_sync_replies_are_counted_by_what_they_say(wqd, conn):
+    conn.update("k", 3_600_000, durability=S.DURABILITY_SYNC)
+    conn.update("k", 3_700_000, durability=S.DURABILITY_SYNC)
+    stat = conn.stat()
+    assert (stat["replies_CREATED"], stat["replies_UPDATED_TIMER"]) == (1, 1)
