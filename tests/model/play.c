@@ -152,9 +152,11 @@ play_wait(struct play *p, const struct op *o)
 	send(p, EV_WAIT, &op, 0);
 }
 
+/* a & 16: from a run */
 static void
 play_job(struct play *p, const struct op *o)
 {
+	const struct rig_run *run = o->a & 16 ? choose_run(p, o->b) : NULL;
 	enum engine_event_kind kind = o->kind == OP_DELETE ? EV_DELETE
 		: o->kind == OP_DISABLE                    ? EV_DISABLE
 		: o->kind == OP_ENABLE                     ? EV_ENABLE
@@ -163,8 +165,9 @@ play_job(struct play *p, const struct op *o)
 		.job = name_of(o), .level = (enum durability)o->level, .idem = id_of(o)
 	};
 
-	ref_job(&p->ref, next_ticket(p), o->queue, o->key, kind, &op);
-	send(p, kind, &op, 0);
+	ref_job(&p->ref, next_ticket(p), o->queue, o->key, run ? queue_number(run->queue) : -1,
+		kind, &op);
+	send(p, kind, &op, run ? run->token : 0);
 }
 
 static void

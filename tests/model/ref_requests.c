@@ -256,7 +256,7 @@ hurry(struct ref *r, int queue, struct ref_instance *p, bool lets_pass)
 }
 
 static enum status
-kick(struct ref *r, int queue, int key)
+kick(struct ref *r, int queue, int key, bool own)
 {
 	struct ref_job *j = ref_job_at(r, queue, key);
 
@@ -267,7 +267,7 @@ kick(struct ref *r, int queue, int key)
 	if (j->p.at == JOB_READY)
 		return ST_UNCHANGED;
 	if (j->p.at == JOB_ARMED) {
-		hurry(r, queue, &j->p, false);
+		hurry(r, queue, &j->p, own);
 		return ST_UPDATED_TIMER;
 	}
 	if (j->run.going)
@@ -277,7 +277,7 @@ kick(struct ref *r, int queue, int key)
 	ref_undead(r, queue, key);
 	j->p = (struct ref_instance){ .created = r->now.boot_ns, .attempt = 1 };
 	memcpy(j->p.payload, j->kept, sizeof j->kept);
-	hurry(r, queue, &j->p, false);
+	hurry(r, queue, &j->p, own);
 	return ST_CREATED;
 }
 
@@ -302,7 +302,7 @@ enable(struct ref_job *j)
 }
 
 void
-ref_job(struct ref *r, uint64_t ticket, int queue, int key, enum engine_event_kind kind,
+ref_job(struct ref *r, uint64_t ticket, int queue, int key, int own, enum engine_event_kind kind,
 	const struct op_job *op)
 {
 	struct ref_job *j = ref_job_at(r, queue, key);
@@ -315,7 +315,8 @@ ref_job(struct ref *r, uint64_t ticket, int queue, int key, enum engine_event_ki
 	else if (kind == EV_ENABLE)
 		status = enable(j);
 	else
-		status = kind == EV_KICK ? kick(r, queue, key) : forget(r, queue, key);
+		status =
+			kind == EV_KICK ? kick(r, queue, key, own == queue) : forget(r, queue, key);
 	if (kind != EV_KICK ? !status_is_error(status)
 			    : status == ST_CREATED || status == ST_UPDATED_TIMER)
 		ref_touch(r, queue, key, op->level);

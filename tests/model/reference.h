@@ -140,7 +140,7 @@ ref_flush_queue(struct ref *r, uint64_t ticket, int queue, int64_t timeout_ns);
 void
 ref_wait(struct ref *r, uint64_t ticket, int queue, int key, const struct op_wait *op);
 void
-ref_job(struct ref *r, uint64_t ticket, int queue, int key, enum engine_event_kind kind,
+ref_job(struct ref *r, uint64_t ticket, int queue, int key, int own, enum engine_event_kind kind,
 	const struct op_job *op);
 void
 ref_pause(struct ref *r, uint64_t ticket, int queue, bool pause);

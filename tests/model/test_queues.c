@@ -48,6 +48,28 @@ START_TEST(G10_drain_refuses_newcomers_and_takes_what_its_own_runs_requeue)
 }
 END_TEST
 
+START_TEST(G10_drain_waits_for_what_its_own_runs_kick)
+{
+	struct op_job own = { .job = rig_name("t1") };
+	struct rig r;
+	uint64_t drain;
+
+	start(&r, "handler=h max_active=1");
+	rig_update(&r, "a", 0);
+	rig_update(&r, "t1", HOUR);
+	rig_update(&r, "t2", HOUR);
+	drain = rig_drain(&r, "q", TIMERS_KEEP, false);
+	rig_expect(&r, rig_send(&r, EV_KICK, &own, rig_running(&r, "a")->token), ST_UPDATED_TIMER);
+	rig_expect(&r, rig_job(&r, EV_KICK, "t2"), ST_UPDATED_TIMER);
+	rig_finish(&r, "a");
+	rig_expect_waits(&r, drain);
+	rig_finish(&r, "t1");
+	rig_expect(&r, drain, ST_OK);
+	ck_assert_ptr_nonnull(rig_running(&r, "t2"));
+	rig_done(&r);
+}
+END_TEST
+
 START_TEST(G10_drain_of_a_queue_with_nothing_to_do_ends_at_once)
 {
 	struct rig r;
@@ -425,6 +447,7 @@ main(void)
 	TCase *tc = unit_case(s, "G10");
 
 	tcase_add_test(tc, G10_drain_refuses_newcomers_and_takes_what_its_own_runs_requeue);
+	tcase_add_test(tc, G10_drain_waits_for_what_its_own_runs_kick);
 	tcase_add_test(tc, G10_drain_of_a_queue_with_nothing_to_do_ends_at_once);
 	tcase_add_test(tc, G10_drain_keeps_timers_and_those_that_expire_wait_as_held);
 	tcase_add_test(tc, G10_drain_expedites_timers);

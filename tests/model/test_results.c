@@ -332,6 +332,95 @@ START_TEST(limits_refuse_and_change_nothing)
 }
 END_TEST
 
+START_TEST(names_and_ids_end_at_their_lengths)
+{
+	static const size_t lengths[] = { 1, 22, 23, 24, 254, 255, 256 };
+	char key[257], id[66];
+	struct op_update op = rig_op("q/", SEC);
+	struct rig r;
+
+	memset(key, 'k', sizeof key);
+	memset(id, 'i', sizeof id);
+	start(&r, "handler=h");
+	for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+		struct op_job job = { .job = { STR("q"), { key, lengths[i] } } };
+
+		op.job.key = job.job.key;
+		rig_expect(&r, rig_update_op(&r, &op), lengths[i] > 255 ? ST_INVALID : ST_CREATED);
+		if (i % 2)
+			rig_send(&r, EV_DELETE, &job, 0);
+	}
+	rig_restart(&r, 0, true);
+	ck_assert_uint_eq(rig_queue(&r, "q").armed, 3);
+	op.job.key = STR("k");
+	op.idem = (struct str){ id, 64 };
+	op.when_ns = 2 * SEC;
+	rig_expect(&r, rig_update_op(&r, &op), ST_UPDATED_TIMER);
+	rig_expect(&r, rig_update_op(&r, &op), ST_UPDATED_TIMER);
+	ck_assert_uint_eq(rig_get(&r, "k").coalesced, 1);
+	op.idem.n = 65;
+	rig_expect(&r, rig_update_op(&r, &op), ST_INVALID);
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(time_limits_out_of_range_are_invalid_and_change_nothing)
+{
+	int64_t bad = _i ? DELAY_MAX_NS + 1 : -2;
+	struct op_cancel cancel = { .job = rig_name("k"), .mode = CANCEL_KILL, .timeout_ns = bad };
+	struct op_flush flush = { .job = rig_name("k"), .now = true, .timeout_ns = bad };
+	struct op_flush_queue flush_queue = { .queue = STR("q"), .timeout_ns = bad };
+	struct op_wait wait = { .job = rig_name("k"), .timeout_ns = bad };
+	struct op_drain drain = { .queue = STR("q"), .timers = TIMERS_CANCEL, .timeout_ns = bad };
+	struct op_queue_delete del = {
+		.queue = STR("q"), .timers = TIMERS_CANCEL, .timeout_ns = bad
+	};
+	struct rig r;
+
+	start(&r, "handler=h");
+	rig_update(&r, "k", 0);
+	rig_update(&r, "k", SEC);
+	rig_expect(&r, rig_send(&r, EV_CANCEL, &cancel, 0), ST_INVALID);
+	rig_expect(&r, rig_send(&r, EV_FLUSH, &flush, 0), ST_INVALID);
+	rig_expect(&r, rig_send(&r, EV_FLUSH_QUEUE, &flush_queue, 0), ST_INVALID);
+	rig_expect(&r, rig_send(&r, EV_WAIT, &wait, 0), ST_INVALID);
+	rig_expect(&r, rig_send(&r, EV_DRAIN, &drain, 0), ST_INVALID);
+	rig_expect(&r, rig_send(&r, EV_QUEUE_DELETE, &del, 0), ST_INVALID);
+	ck_assert_str_eq(rig_state(&r, "k"), "RA");
+	ck_assert(!rig_running(&r, "k")->killed);
+	ck_assert(!rig_queue(&r, "q").draining);
+	rig_done(&r);
+}
+END_TEST
+
+/* Each output is "out": three bytes. */
+START_TEST(bytes_kept_end_at_their_limit)
+{
+	struct engine_config cfg = ENGINE_CONFIG_DEFAULT;
+	struct rig r;
+
+	cfg.max_bytes = 10;
+	rig_init_config(&r, &cfg);
+	rig_queue_create(&r, "q", "handler=h");
+	rig_expect(&r, rig_update_payload(&r, "k", SEC, "12345678901"), ST_REFUSED_LIMIT);
+	ck_assert_str_eq(rig_state(&r, "k"), "-");
+	rig_expect(&r, rig_update_payload(&r, "k", SEC, "1234567"), ST_CREATED);
+	rig_update(&r, "a", 0);
+	rig_finish(&r, "a");
+	ck_assert_uint_eq(rig_get(&r, "a").last->output.n, 3);
+	ck_assert(!rig_get(&r, "a").last->truncated);
+	rig_update(&r, "b", 0);
+	rig_finish(&r, "b");
+	ck_assert_uint_eq(rig_get(&r, "b").last->output.n, 0);
+	ck_assert(rig_get(&r, "b").last->truncated);
+	rig_job(&r, EV_DELETE, "a");
+	rig_update(&r, "b", 0);
+	rig_finish(&r, "b");
+	ck_assert_uint_eq(rig_get(&r, "b").last->output.n, 3);
+	rig_done(&r);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -350,6 +439,9 @@ main(void)
 		tc, a_request_sent_again_is_applied_once_and_gets_the_first_answer, 0, 3);
 	tcase_add_test(tc, a_made_key_comes_back_in_the_reply_and_again_for_the_same_id);
 	tcase_add_loop_test(tc, a_sync_reply_is_durable_and_the_others_are_not, 0, 2);
+	tcase_add_test(tc, names_and_ids_end_at_their_lengths);
+	tcase_add_loop_test(tc, time_limits_out_of_range_are_invalid_and_change_nothing, 0, 2);
+	tcase_add_test(tc, bytes_kept_end_at_their_limit);
 	tcase_add_test(tc, limits_refuse_and_change_nothing);
 	return unit_run(s);
 }
