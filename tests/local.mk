@@ -14,6 +14,11 @@ include tests/bench/local.mk
 
 check_PROGRAMS += $(UNIT_TESTS)
 
+# All test programs, without running them.
+.PHONY: check-programs
+check-programs: $(BUILT_SOURCES)
+	$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
+
 check-local: all $(check_PROGRAMS) $(PB_PY)
 	$(TEST_PYTHON) $(srcdir)/%reldir%/run.py --source $(srcdir) --build . $(TESTFLAGS) \
 		$(UNIT_TESTS)
