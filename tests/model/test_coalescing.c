@@ -289,6 +289,13 @@ START_TEST(S4_appending_ends_at_the_stated_limits)
 	op.payload.n = 1;
 	rig_expect(&r, rig_update_op(&r, &op), ST_REFUSED_LIMIT);
 	ck_assert_uint_eq(rig_get(&r, "k").payload_bytes, PAYLOAD_MAX);
+	op.payload_mode = PAYLOAD_REPLACE;
+	op.payload.n = PAYLOAD_MAX - 1;
+	rig_update_op(&r, &op);
+	op.payload_mode = PAYLOAD_APPEND;
+	op.payload.n = 1;
+	rig_expect(&r, rig_update_op(&r, &op), ST_UPDATED_TIMER);
+	ck_assert_uint_eq(rig_get(&r, "k").payload_bytes, PAYLOAD_MAX);
 	rig_done(&r);
 	x_free(big);
 }
