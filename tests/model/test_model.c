@@ -23,12 +23,6 @@
 #define EPISODE 2500   /* steps from an empty engine on */
 #define TRIES   4000   /* runs of a failing sequence to make it shorter */
 
-#ifdef WITH_SANITIZERS
-#define SLOWER 5
-#else
-#define SLOWER 1
-#endif
-
 static const struct {
 	const char *name;
 	unsigned weight;
@@ -253,7 +247,7 @@ START_TEST(engine_and_reference_agree)
 		return;
 	s.v = must_alloc(EPISODE * sizeof *s.v);
 	set_traps();
-	for (int i = 0; i < STEPS / EPISODE / SLOWER; i++) {
+	for (int i = 0; i < STEPS / EPISODE; i++) {
 		random_script(&s, &rnd, i);
 		check(&s, seed);
 	}
@@ -267,7 +261,7 @@ START_TEST(what_is_stored_is_sound_at_every_moment)
 	struct rnd rnd = { .s = (uint64_t)_i + 1000 };
 	struct play *p = must_alloc(sizeof *p);
 
-	for (int round = 0; round < 200 / SLOWER; round++) {
+	for (int round = 0; round < 200; round++) {
 		play_begin(p, 0);
 		for (unsigned i = (unsigned)rnd_below(&rnd, 300); i > 0; i--) {
 			struct op o = random_op(&rnd);
@@ -289,7 +283,7 @@ START_TEST(without_memory_now_and_then_the_engine_is_sound)
 	struct rnd rnd = { .s = (uint64_t)_i + 2000 };
 	struct play *p = must_alloc(sizeof *p);
 
-	for (int round = 0; round < 100 / SLOWER; round++) {
+	for (int round = 0; round < 100; round++) {
 		play_begin(p, 0);
 		for (unsigned i = (unsigned)rnd_below(&rnd, 500); i > 0; i--) {
 			struct op o = random_op(&rnd);
