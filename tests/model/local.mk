@@ -9,6 +9,7 @@ UNIT_TESTS += \
 	tests/model/test_guarantees \
 	tests/model/test_model \
 	tests/model/test_queues \
+	tests/model/test_recovery \
 	tests/model/test_restart \
 	tests/model/test_results \
 	tests/model/test_times
@@ -57,3 +58,7 @@ tests_model_test_scenarios_SOURCES = %reldir%/test_scenarios.c %reldir%/scenario
 	daemon/recover.c daemon/recover.h
 tests_model_test_scenarios_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_model_test_scenarios_LDADD = $(TEST_LIBS)
+
+tests_model_test_recovery_SOURCES = tests/model/test_recovery.c $(MODEL_RIG)
+tests_model_test_recovery_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_recovery_LDADD = $(TEST_LIBS)

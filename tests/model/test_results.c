@@ -306,6 +306,52 @@ START_TEST(a_sync_reply_is_durable_and_the_others_are_not)
 }
 END_TEST
 
+START_TEST(everything_that_happens_is_counted_once)
+{
+	static const enum run_outcome ends[] = { RUN_DONE, RUN_FAILED, RUN_TIMEOUT, RUN_CANCELLED,
+		RUN_INTERRUPTED };
+	struct op_update op = rig_op("k", SEC);
+	struct engine_stats st;
+	struct rig r;
+
+	start(&r, "handler=h");
+	op.idem = STR("id");
+	rig_update_op(&r, &op);
+	rig_update_op(&r, &op);
+	rig_update(&r, "k", SEC);
+	rig_update(&r, "k", 2 * SEC);
+	rig_pass(&r, 2 * SEC);
+	rig_not_started(&r, rig_running(&r, "k"));
+	rig_pass(&r, SEC);
+	rig_finish(&r, "k");
+	for (int i = 0; i < 5; i++) {
+		rig_update(&r, "other", 0);
+		rig_end_run(&r, rig_running(&r, "other"), ends[i]);
+	}
+	rig_cancel(&r, "other", CANCEL_PLAIN); /* an interrupted one runs again at once: too late */
+	rig_queue_create(&r, "p", "handler=h max_attempts=2 retry_delay=0");
+	rig_update(&r, "p/dies", 0);
+	rig_end_run(&r, rig_running(&r, "p/dies"), RUN_FAILED);
+	rig_end_run(&r, rig_running(&r, "p/dies"), RUN_FAILED);
+	engine_stats_get(r.e, &st);
+	ck_assert_uint_eq(st.coalesced, 2);
+	ck_assert_uint_eq(st.skipped, 1);
+	ck_assert_uint_eq(st.answers_repeated, 1);
+	ck_assert_uint_eq(st.expired, 1);
+	ck_assert_uint_eq(st.start_retries, 1);
+	ck_assert_uint_eq(st.starts, 9);
+	ck_assert_uint_eq(st.runs_done, 2);
+	ck_assert_uint_eq(st.runs_failed, 2);
+	ck_assert_uint_eq(st.runs_timeout, 1);
+	ck_assert_uint_eq(st.runs_cancelled, 1);
+	ck_assert_uint_eq(st.runs_interrupted, 1);
+	ck_assert_uint_eq(st.runs_dead, 1);
+	ck_assert_uint_eq(st.running, 1);
+	ck_assert_uint_eq(st.queues, 3);
+	rig_done(&r);
+}
+END_TEST
+
 START_TEST(limits_refuse_and_change_nothing)
 {
 	struct engine_config cfg = ENGINE_CONFIG_DEFAULT;
@@ -442,6 +488,7 @@ main(void)
 	tcase_add_test(tc, names_and_ids_end_at_their_lengths);
 	tcase_add_loop_test(tc, time_limits_out_of_range_are_invalid_and_change_nothing, 0, 2);
 	tcase_add_test(tc, bytes_kept_end_at_their_limit);
+	tcase_add_test(tc, everything_that_happens_is_counted_once);
 	tcase_add_test(tc, limits_refuse_and_change_nothing);
 	return unit_run(s);
 }
