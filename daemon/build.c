@@ -246,6 +246,8 @@ build_conns(struct daemon *d)
 		.max = conns_budget(d->conf->max_connections, d->conf->max_runs),
 		.frame_max = d->conf->frame_max,
 		.busy = service_busy_reply(d->svc),
+		.max_handshakes = d->conf->tls_max_handshakes,
+		.handshake_ns = d->conf->tls_handshake_ns,
 	};
 
 	if (conns_new(&cfg, &d->conns) < 0)
@@ -285,8 +287,16 @@ adopt_listeners(struct daemon *d, const struct listen_options *o)
 
 	for (size_t i = 0; i < systemd_listen_count(d->sd); i++) {
 		int fd = systemd_listen_take(d->sd, i);
+		struct listen_options own = *o;
 
-		if (listener_adopt(d->conns, fd, o, &ln, &err) < 0) {
+		if (!systemd_listen_named(d->sd, i, "tls")) {
+			own.tls = NULL;
+		} else if (!d->tls) {
+			close(fd);
+			return failed(d, WQD_EXIT_CONFIG, "listen",
+				"the passed socket \"tls\" needs tls_cert and tls_key");
+		}
+		if (listener_adopt(d->conns, fd, &own, &ln, &err) < 0) {
 			close(fd);
 			return failed(d, WQD_EXIT_FAILED, "listen", err.text);
 		}
@@ -298,8 +308,11 @@ adopt_listeners(struct daemon *d, const struct listen_options *o)
 static int
 build_listeners(struct daemon *d)
 {
-	struct listen_options o = { .mode = d->conf->socket_mode,
-		.allow_plaintext = d->conf->allow_plaintext };
+	struct listen_options o = {
+		.mode = d->conf->socket_mode,
+		.allow_plaintext = d->conf->allow_plaintext,
+		.tls = d->tls,
+	};
 	struct listen_error err;
 	struct listener *ln;
 	char own[512];
@@ -379,8 +392,8 @@ parts_build(struct daemon *d)
 	if (loop_new(&hooks, &d->loop) < 0)
 		return failed(d, WQD_EXIT_FAILED, "start", "the event loop can't be made");
 	if ((r = build_service(d)) != 0 || (r = build_conns(d)) != 0 ||
-		(r = build_listeners(d)) != 0 || (r = build_runner(d)) != 0 ||
-		(r = build_signals(d)) != 0)
+		(r = secure_build(d)) != 0 || (r = build_listeners(d)) != 0 ||
+		(r = build_runner(d)) != 0 || (r = build_signals(d)) != 0)
 		return r;
 	parts_apply_queues(d, d->conf);
 	engine_recovered(d->engine, clock_now());
@@ -396,6 +409,7 @@ parts_teardown(struct daemon *d)
 	stop_free(d->stop);
 	parts_close_listeners(d);
 	conns_free(d->conns);
+	tls_free(d->tls);
 	if (re && d->watchdog)
 		re->timer_del(re->ctx, d->watchdog);
 	/* A loop that failed leaves runs behind: the next start ends them as orphans. */

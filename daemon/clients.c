@@ -1,4 +1,5 @@
 /* Sessions on connections: the network adapter and the service, which don't know each other. */
+#include "base/log.h"
 #include "parts.h"
 
 static int
@@ -65,6 +66,14 @@ on_refused(void *ctx)
 	service_counters(d->svc)->connections_refused++;
 }
 
+static void
+on_not_secured(void *ctx, const char *address, const char *why)
+{
+	(void)ctx;
+	/* Whoever can reach the port can make such lines. */
+	log_debug("tls_handshake_failed", "peer=\"%s\" error=\"%s\"", address, why);
+}
+
 void
 clients_output_ready(void *ctx, struct session *s)
 {
@@ -86,5 +95,6 @@ clients_protocol(struct daemon *d)
 		.deadline = session_deadline_,
 		.expired = session_expired_,
 		.refused = on_refused,
+		.not_secured = on_not_secured,
 	};
 }

@@ -138,6 +138,13 @@ on_reload(void *ctx, char *why, size_t size)
 		x_free(text);
 		return r;
 	}
+	r = secure_reload(d, conf, why, size);
+	if (r < 0) {
+		log_error("reload_refused", "error=%s msg=\"the old settings stay\"",
+			log_field(field, sizeof field, str_from(why)));
+		config_free(conf);
+		return r;
+	}
 	systemd_reloading(d->sd);
 	if (config_need_restart(d->conf, conf, fixed, sizeof fixed) > 0)
 		log_warn("reload_incomplete", "options=\"%s\" msg=\"these change with a restart\"",
@@ -145,6 +152,7 @@ on_reload(void *ctx, char *why, size_t size)
 	log_setup(conf->log_level, systemd_stderr_is_journal(d->sd));
 	committer_set_interval(d->committer, conf->commit_interval_ns);
 	conns_set_max(d->conns, conns_budget(conf->max_connections, conf->max_runs));
+	conns_set_handshakes(d->conns, conf->tls_max_handshakes, conf->tls_handshake_ns);
 	config_free(d->conf);
 	d->conf = conf;
 	parts_apply_queues(d, conf);
@@ -276,6 +284,7 @@ on_stat(void *ctx, void (*put)(void *arg, const char *name, int64_t value), void
 	put(arg, "store_wal_bytes", (int64_t)ss.wal_bytes);
 	put(arg, "store_bytes_written", (int64_t)ss.bytes_written);
 	put(arg, "runner_active", (int64_t)runner_active(d->runner));
+	secure_stat(d, put, arg);
 }
 
 void
@@ -322,8 +331,13 @@ int
 daemon_check(const struct daemon_options *opt)
 {
 	struct daemon d = { .opt = opt };
+	char why[512];
 	int r = parts_load_config(&d);
 
+	if (r == 0 && secure_check(d.conf, why, sizeof why) < 0) {
+		fprintf(stderr, "wqd: %s\n", why);
+		r = WQD_EXIT_CONFIG;
+	}
 	if (r == 0)
 		puts("wqd: the configuration is right");
 	config_free(d.conf);

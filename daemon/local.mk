@@ -2,7 +2,7 @@
 noinst_LIBRARIES += %reldir%/libwqd.a
 %canon_reldir%_libwqd_a_SOURCES =
 WQD_LIBS = daemon/libwqd.a proto/libwqpb.la $(LIBEVENT_LIBS) $(PROTOBUF_C_LIBS) $(SQLITE_LIBS) \
-	$(CONFUSE_LIBS) -lm
+	$(CONFUSE_LIBS) $(OPENSSL_LIBS) -lm
 
 include daemon/base/local.mk
 include daemon/engine/local.mk
@@ -22,5 +22,6 @@ daemon_wqd_SOURCES = \
 	daemon/daemon.c daemon/daemon.h \
 	daemon/parts.h \
 	daemon/recover.c daemon/recover.h \
+	daemon/secure.c \
 	daemon/stop.c daemon/stop.h
 daemon_wqd_LDADD = $(WQD_LIBS)

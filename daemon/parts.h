@@ -10,6 +10,7 @@
 #include "daemon.h"
 #include "engine/engine.h"
 #include "net/listen.h"
+#include "net/tls.h"
 #include "run/runner.h"
 #include "service/commit.h"
 #include "service/session.h"
@@ -35,6 +36,7 @@ struct daemon {
 	struct committer *committer;
 	struct runner *runner;
 	struct conns *conns;
+	struct tls *tls; /* NULL: no certificate */
 	struct listener **listeners;
 	size_t n_listeners;
 	struct reactor_timer *watchdog;
@@ -67,6 +69,18 @@ clients_protocol(struct daemon *d);
 /* The service's output_ready. */
 void
 clients_output_ready(void *ctx, struct session *s);
+
+/* secure.c: TLS. d->tls from d->conf: 0, or an exit status with the reason logged. */
+int
+secure_build(struct daemon *d);
+/* What `conf` says of TLS, or as before and a sentence in `why`: 0 or a negative error. */
+int
+secure_reload(struct daemon *d, const struct config *conf, char *why, size_t size);
+/* Whether what it says of TLS can be used; the reason in `why`. */
+int
+secure_check(const struct config *conf, char *why, size_t size);
+void
+secure_stat(struct daemon *d, void (*put)(void *arg, const char *name, int64_t value), void *arg);
 
 /* daemon.c: what the parts call; ctx is the daemon. */
 extern const struct loop_hooks daemon_hooks;

@@ -14,6 +14,10 @@ struct peer {
 	gid_t gid;
 	pid_t pid;
 	char address[64]; /* for logs: "unix pid=12 uid=0", "127.0.0.1:40000" */
+	bool tls;
+	/* Of a verified client certificate, each ended by a NUL; borrowed while the session opens. */
+	const char *names;
+	size_t names_n;
 };
 
 #endif

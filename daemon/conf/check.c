@@ -70,7 +70,16 @@ check_address(struct str v)
 	if (starts_with(v, "unix:", &rest))
 		return rest.n > 1 && rest.p[0] == '/' &&
 			rest.n < sizeof((struct sockaddr_un *)0)->sun_path;
-	return starts_with(v, "tcp://", &rest) && split_host(rest, host);
+	return (starts_with(v, "tcp://", &rest) || starts_with(v, "tls://", &rest)) &&
+		split_host(rest, host);
+}
+
+bool
+check_address_is_tls(struct str v)
+{
+	struct str rest;
+
+	return starts_with(v, "tls://", &rest);
 }
 
 bool

@@ -9,12 +9,15 @@
 
 #include "base/str.h"
 
-/* The form of "unix:/PATH" (at most 107 bytes), "tcp://HOST:PORT", IPv6 in brackets. */
+/* The form of "unix:/PATH" (at most 107 bytes), "tcp://HOST:PORT", "tls://HOST:PORT", IPv6 in
+ * brackets. */
 bool
 check_address(struct str v);
 /* A tcp address with a literal host that is not the loopback's. */
 bool
 check_address_is_remote(struct str v);
+bool
+check_address_is_tls(struct str v);
 /* NAME=value, NAME of letters, digits and _, none of ours (WQ_...). */
 bool
 check_env(struct str v);

@@ -22,7 +22,7 @@ struct config_queue {
 
 struct config {
 	char *state_dir;
-	char **listen; /* NULL-terminated; "unix:PATH", "tcp://HOST:PORT" */
+	char **listen; /* NULL-terminated; "unix:PATH", "tcp://HOST:PORT", "tls://HOST:PORT" */
 	char *socket_group;
 	mode_t socket_mode;
 	char *store;   /* "sqlite", "memory" */
@@ -40,6 +40,10 @@ struct config {
 	uint32_t max_queues, max_runs;
 	uint64_t max_waiters, max_completions;
 	bool allow_plaintext; /* TCP without TLS on other than loopback addresses */
+	char *tls_cert, *tls_key, *tls_client_ca; /* NULL: none */
+	int tls_clients;                          /* whose numbers are enum tls_clients */
+	int64_t tls_handshake_ns;
+	uint32_t tls_max_handshakes;
 	struct handler *handlers;
 	size_t n_handlers;
 	struct config_queue *queues;

@@ -395,6 +395,28 @@ report(cfg_t *cfg, const char *fmt, va_list ap)
 /* ---- the whole file ---- */
 
 static int
+cross_check_tls(struct loading *l)
+{
+	const struct config *c = l->c;
+
+	for (size_t i = 0; c->listen[i]; i++)
+		if (check_address_is_tls(str_from(c->listen[i])) && !c->tls_cert)
+			return fail(l, l->listen_line,
+				"listen: \"%s\" needs a certificate; right is: tls_cert = "
+				"\"/PATH\" "
+				"and tls_key = \"/PATH\"",
+				c->listen[i]);
+	if (!c->tls_cert != !c->tls_key)
+		return fail(l, 1, "tls_cert and tls_key belong together; %s is missing",
+			c->tls_cert ? "tls_key" : "tls_cert");
+	if (c->tls_clients && !c->tls_client_ca)
+		return fail(l, 1,
+			"tls_clients: certificates of clients need tls_client_ca, which says who "
+			"issues them");
+	return 0;
+}
+
+static int
 cross_check_listen(struct loading *l)
 {
 	char **list = l->c->listen;
@@ -426,7 +448,7 @@ cross_check(struct loading *l)
 				"of a handler section of this file",
 				q->name, q->settings.handler);
 	}
-	return cross_check_listen(l);
+	return cross_check_tls(l) ? -1 : cross_check_listen(l);
 }
 
 static void

@@ -17,10 +17,13 @@
 
 #define ADDRESSES \
 	"list of \"unix:/PATH\" (at most 107 bytes), \"tcp://HOST:PORT\", " \
-	"\"tcp://[V6ADDRESS]:PORT\""
+	"\"tls://HOST:PORT\", V6 addresses in brackets"
 
 static const char *const store_names[] = { "sqlite", "memory" };
 static const struct word_table store_words = { store_names, ARRAY_SIZE(store_names) };
+
+static const char *const client_names[] = { "off", "request", "require" };
+static const struct word_table client_words = { client_names, ARRAY_SIZE(client_names) };
 
 static const char *const level_names[] = {
 	[LOG_ERROR_] = "error",
@@ -47,6 +50,18 @@ static const struct option config_rows[] = {
   "Group of the unix sockets that the daemon makes. Without it, the daemon's own." },
 { "allow_plaintext", OPT_BOOL, AT(allow_plaintext), 0, 0, "no", PLAIN, RESTART,
   "Whether TCP without TLS may be offered to other machines. Anybody who reaches such a port may do anything." },
+{ "tls_cert", OPT_PATH, AT(tls_cert), 0, 0, NULL, PLAIN, RELOAD,
+  "Certificate for tls:// addresses, PEM, followed by those of its issuers up to a root." },
+{ "tls_key", OPT_PATH, AT(tls_key), 0, 0, NULL, PLAIN, RELOAD,
+  "Its private key, PEM, without a password." },
+{ "tls_client_ca", OPT_PATH, AT(tls_client_ca), 0, 0, NULL, PLAIN, RELOAD,
+  "Certificates of those who may issue certificates of clients, PEM." },
+{ "tls_clients", OPT_WORD, AT(tls_clients), 0, 0, "off", &client_words, NULL, NULL, RELOAD,
+  "Whether clients are asked for a certificate. One that is given must be good, with request too." },
+{ "tls_handshake_timeout", OPT_DURATION, AT(tls_handshake_ns), 100 * MILLI, HOUR, "10s", PLAIN, RELOAD,
+  "A TLS handshake that takes longer ends its connection." },
+{ "tls_max_handshakes", OPT_NUMBER, AT(tls_max_handshakes), 1, 65536, "256", PLAIN, RELOAD,
+  "TLS handshakes going on at once. The oldest has to go for one more." },
 { "store", OPT_CHOICE, AT(store), 0, 0, "sqlite", &store_words, NULL, NULL, RESTART,
   "Where jobs are kept. With memory everything is lost when the daemon ends." },
 { "commit_interval", OPT_DURATION, AT(commit_interval_ns), MILLI, 10 * SECOND, "50ms", PLAIN, RELOAD,

@@ -33,6 +33,7 @@
 
 #define UNIX_PREFIX "unix:"
 #define TCP_PREFIX  "tcp://"
+#define TLS_PREFIX  "tls://"
 
 union address {
 	struct sockaddr sa;
@@ -243,7 +244,8 @@ resolve(const char *address, union address *a, socklen_t *len, struct listen_err
 	int code;
 
 	if (!split_host_port(address + strlen(TCP_PREFIX), host, sizeof host, &port))
-		return fail(err, ERR_BAD_VALUE, "%s: not of the form tcp://HOST:PORT", address);
+		return fail(
+			err, ERR_BAD_VALUE, "%s: not of the form %.6sHOST:PORT", address, address);
 	if (text_u64(str_from(port), &number) || number > UINT16_MAX)
 		return fail(err, ERR_BAD_VALUE, "%s: a port is at most 65535", address);
 	code = getaddrinfo(host, port, &hints, &ai);
@@ -264,7 +266,7 @@ name_tcp(struct bound *b, const union address *a)
 	char text[ADDRESS_MAX - sizeof TCP_PREFIX];
 
 	peer_address_text(&a->sa, text, sizeof text);
-	snprintf(b->address, sizeof b->address, TCP_PREFIX "%s", text);
+	snprintf(b->address, sizeof b->address, "%s%s", b->tls ? TLS_PREFIX : TCP_PREFIX, text);
 }
 
 static int
@@ -275,8 +277,10 @@ bind_tcp(const char *address, const struct listen_options *o, struct bound *b,
 	socklen_t len = 0;
 	int one = 1, code;
 
+	if (b->tls && !o->tls)
+		return fail(err, ERR_BAD_VALUE, "%s: TLS needs tls_cert and tls_key", address);
 	code = resolve(address, &a, &len, err);
-	if (!code)
+	if (!code && !b->tls)
 		code = check_plaintext(&a, o, address, err);
 	if (code)
 		return code;
@@ -302,14 +306,18 @@ bind_address(const char *address, const struct listen_options *o, struct bound *
 {
 	int code;
 
-	*b = (struct bound){ .fd = -1 };
+	*b = (struct bound){
+		.fd = -1,
+		.tls = strncmp(address, TLS_PREFIX, strlen(TLS_PREFIX)) == 0,
+	};
 	if (strncmp(address, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0)
 		code = bind_unix(address + strlen(UNIX_PREFIX), o, b, err);
-	else if (strncmp(address, TCP_PREFIX, strlen(TCP_PREFIX)) == 0)
+	else if (b->tls || strncmp(address, TCP_PREFIX, strlen(TCP_PREFIX)) == 0)
 		code = bind_tcp(address, o, b, err);
 	else
 		code = fail(err, ERR_BAD_VALUE,
-			"%.100s: not of the form unix:PATH or tcp://HOST:PORT", address);
+			"%.100s: not of the form unix:PATH, tcp://HOST:PORT or tls://HOST:PORT",
+			address);
 	if (code)
 		bind_release(b);
 	return code;
@@ -348,8 +356,9 @@ bind_adopted(int fd, const struct listen_options *o, struct bound *b, struct lis
 		snprintf(b->address, sizeof b->address, UNIX_PREFIX "%.*s",
 			(int)sizeof a.un.sun_path, a.un.sun_path);
 	} else {
+		b->tls = o->tls != NULL;
 		name_tcp(b, &a);
-		code = check_plaintext(&a, o, b->address, err);
+		code = b->tls ? 0 : check_plaintext(&a, o, b->address, err);
 	}
 	if (!code &&
 		(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0 ||

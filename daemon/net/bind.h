@@ -13,6 +13,7 @@
 struct bound {
 	int fd;
 	char address[ADDRESS_MAX];
+	bool tls;
 	bool made_file; /* the socket file of `address` is ours: */
 	dev_t dev;
 	ino_t ino;

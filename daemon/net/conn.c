@@ -1,57 +1,20 @@
-#include "net/conn.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/err.h"
+#include "net/conn_int.h"
 #include "net/peer.h"
 
-#define CONN_MAGIC  0xc0220001u
-#define CONNS_MAGIC 0xc0220002u
-
-#define READ_MAX   (256u << 10) /* bytes of one read */
-#define FRAME_HEAD 5u           /* the longest length before a frame */
-#define KEEP_MAX   4096u        /* memory that an emptied buffer of an idle peer may keep */
 /* How long a peer has to take the last replies, and then to hang up itself. */
 #define CLOSE_NS (5 * NS_PER_S)
 /* Nothing is read from a paused peer, so its end is looked for now and then. */
 #define HANGUP_CHECK_NS (1 * NS_PER_S)
-
-enum conn_state { CONN_OPEN, CONN_CLOSING, CONN_LINGER };
-
-struct conn {
-	unsigned magic;
-	enum conn_state state;
-	struct conns *cs; /* borrowed */
-	struct list link;
-	int fd;                               /* owned */
-	void *session;                        /* the protocol's */
-	struct reactor_io *reading, *writing; /* NULL: not wanted */
-	struct reactor_timer *timer;
-	int64_t timer_ns;    /* when it fires, boot time; INT64_MAX: not set */
-	int64_t close_by_ns; /* CLOSING, LINGER */
-	struct buf in;       /* what the protocol has left */
-	bool paused;         /* the protocol wanted no more of it */
-	bool again;          /* the protocol has more of it to do, in the next turn */
-	bool deaf;           /* the peer takes no more output; its input is still read */
-	bool stuck;          /* it has hung up, and nothing was taken since that was seen */
-	struct loop_task task;
-};
-
-struct conns {
-	unsigned magic;
-	struct conns_config cfg;
-	const struct reactor *r; /* borrowed */
-	char *busy;              /* owned */
-	struct list all;
-	size_t n;
-	uint8_t *scratch; /* owned; READ_MAX bytes that each read goes to first */
-};
+#define NAMES_MAX       2048 /* bytes of names of a client certificate */
 
 static void
 conn_task(void *arg);
@@ -71,6 +34,7 @@ conns_new(const struct conns_config *cfg, struct conns **out)
 		return -ENOMEM;
 	*cs = (struct conns){ .magic = CONNS_MAGIC, .cfg = *cfg, .r = loop_reactor(cfg->loop) };
 	list_init(&cs->all);
+	shake_init(cs);
 	cs->scratch = x_alloc(READ_MAX);
 	cs->busy = x_strndup(cfg->busy.n ? cfg->busy.p : "", cfg->busy.n);
 	if (!cs->scratch || !cs->busy) {
@@ -81,8 +45,7 @@ conns_new(const struct conns_config *cfg, struct conns **out)
 	return 0;
 }
 
-/* The peer is gone, or has to go: everything is freed. */
-static void
+void
 conn_gone(struct conn *c)
 {
 	struct conns *cs = c->cs;
@@ -94,9 +57,10 @@ conn_gone(struct conn *c)
 	loop_task_cancel(&c->task);
 	list_del(&c->link);
 	cs->n--;
+	shake_over(c);
 	if (c->session)
 		cs->cfg.protocol.close(c->session, clock_now());
-	close(c->fd);
+	stream_done(&c->stream);
 	buf_done(&c->in);
 	MAGIC_DONE(c);
 	x_free(c);
@@ -108,20 +72,21 @@ static void
 conn_flush(struct conn *c)
 {
 	struct buf *out = c->cs->cfg.protocol.output(c->session);
-	size_t len = buf_len(out);
-	ssize_t n;
 
-	if (len > 0 && !c->deaf) {
-		n = send(c->fd, buf_head(out), len, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n >= 0)
-			buf_consume(out, (size_t)n);
-		else if (errno != EAGAIN && errno != EINTR)
-			c->deaf = true;
-	}
+	if ((buf_len(out) > 0 || stream_unsent(&c->stream) > 0) && !c->deaf)
+		c->deaf = stream_send(&c->stream, out) < 0;
 	if (c->deaf)
 		buf_consume(out, buf_len(out));
 	if (buf_len(out) == 0 && out->cap > KEEP_MAX)
 		buf_release(out);
+}
+
+/* Bytes of replies that the socket has not taken. */
+static size_t
+unsent(const struct conn *c)
+{
+	return buf_len(c->cs->cfg.protocol.output(c->session)) +
+		(c->deaf ? 0 : stream_unsent(&c->stream));
 }
 
 void
@@ -133,9 +98,11 @@ conns_free(struct conns *cs)
 		return;
 	CHECK_OBJ(cs, CONNS_MAGIC);
 	while ((c = list_first(&cs->all, struct conn, link)) != NULL) {
-		conn_flush(c);
+		if (c->session)
+			conn_flush(c);
 		conn_gone(c);
 	}
+	shake_done(cs);
 	x_free(cs->scratch);
 	x_free(cs->busy);
 	MAGIC_DONE(cs);
@@ -156,12 +123,27 @@ conns_set_max(struct conns *cs, uint32_t max)
 	cs->cfg.max = max;
 }
 
+void
+conns_set_handshakes(struct conns *cs, uint32_t max, int64_t time_ns)
+{
+	CHECK_OBJ(cs, CONNS_MAGIC);
+	cs->cfg.max_handshakes = max;
+	cs->cfg.handshake_ns = time_ns;
+}
+
+void
+conns_stats_get(const struct conns *cs, struct conns_stats *out)
+{
+	CHECK_OBJ(cs, CONNS_MAGIC);
+	*out = cs->stats;
+}
+
 bool
 conns_flushed(const struct conns *cs)
 {
 	CHECK_OBJ(cs, CONNS_MAGIC);
 	list_each(c, &cs->all, struct conn, link)
-		if (buf_len(cs->cfg.protocol.output(c->session)) > 0)
+		if (c->session && unsent(c) > 0)
 			return false;
 	return true;
 }
@@ -176,10 +158,10 @@ conns_reactor(const struct conns *cs)
 /* ---- newcomers ---- */
 
 void
-conns_turn_away(struct conns *cs, int fd)
+conns_turn_away(struct conns *cs, int fd, bool plainly)
 {
 	CHECK_OBJ(cs, CONNS_MAGIC);
-	if (cs->cfg.busy.n)
+	if (cs->cfg.busy.n && plainly)
 		(void)!send(fd, cs->busy, cs->cfg.busy.n, MSG_NOSIGNAL | MSG_DONTWAIT);
 	close(fd);
 	if (cs->cfg.protocol.refused)
@@ -187,15 +169,35 @@ conns_turn_away(struct conns *cs, int fd)
 }
 
 int
-conns_add(struct conns *cs, int fd)
+conn_open(struct conn *c)
+{
+	struct conns *cs = c->cs;
+	char names[NAMES_MAX];
+	struct peer peer;
+	int err;
+
+	peer_of_socket(c->stream.fd, &peer);
+	if (c->stream.tls) {
+		peer.tls = true;
+		peer.names = names;
+		peer.names_n = tls_conn_names(c->stream.tls, names, sizeof names);
+	}
+	err = cs->cfg.protocol.open(cs->cfg.protocol.ctx, c, &peer, clock_now(), &c->session);
+	if (!err)
+		c->state = CONN_OPEN;
+	shake_over(c);
+	return err;
+}
+
+int
+conns_add(struct conns *cs, int fd, struct tls *tls)
 {
 	struct conn *c;
-	struct peer peer;
 	int err;
 
 	CHECK_OBJ(cs, CONNS_MAGIC);
 	if (cs->n >= cs->cfg.max) {
-		conns_turn_away(cs, fd);
+		conns_turn_away(cs, fd, !tls);
 		return ERR_LIMIT;
 	}
 	c = x_zalloc(sizeof *c);
@@ -203,16 +205,16 @@ conns_add(struct conns *cs, int fd)
 		close(fd);
 		return -ENOMEM;
 	}
-	*c = (struct conn){ .magic = CONN_MAGIC, .cs = cs, .fd = fd, .timer_ns = INT64_MAX };
+	*c = (struct conn){ .magic = CONN_MAGIC, .cs = cs, .timer_ns = INT64_MAX };
+	stream_init(&c->stream, fd);
 	buf_init(&c->in, cs->cfg.frame_max + FRAME_HEAD + READ_MAX);
 	loop_task_init(&c->task, conn_task, c);
 	list_append(&cs->all, &c->link);
+	list_init(&c->shaking);
 	cs->n++;
-	peer_of_socket(fd, &peer);
 	err = cs->r->timer_new(cs->r->ctx, conn_timer, c, &c->timer);
 	if (!err)
-		err = cs->cfg.protocol.open(
-			cs->cfg.protocol.ctx, c, &peer, clock_now(), &c->session);
+		err = tls ? shake_begin(c, tls) : conn_open(c);
 	if (err) {
 		conn_gone(c);
 		return err;
@@ -255,7 +257,7 @@ take_input(struct conn *c, size_t n)
 	return err;
 }
 
-static void
+void
 conn_readable(void *arg, unsigned ready)
 {
 	struct conn *c = arg;
@@ -263,11 +265,16 @@ conn_readable(void *arg, unsigned ready)
 
 	(void)ready;
 	CHECK_OBJ(c, CONN_MAGIC);
-	if (c->again)
+	if (c->again || (c->state == CONN_SHAKING && !shake_may(c->cs)))
 		return;
-	n = recv(c->fd, c->cs->scratch, READ_MAX, MSG_DONTWAIT);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	n = stream_recv(&c->stream, c->cs->scratch, READ_MAX, c->cs->encrypted);
+	if (c->state == CONN_SHAKING)
+		n = shake_step(c, n);
+	if (n == -EAGAIN) {
+		if (c->stream.tls)
+			conn_settle(c);
 		return;
+	}
 	if (n <= 0) {
 		conn_gone(c);
 		return;
@@ -291,21 +298,21 @@ has_left(const struct conn *c)
 
 /* ---- what is watched, and until when ---- */
 
-static void
+void
 conn_writable(void *arg, unsigned ready)
 {
 	(void)ready;
 	conn_settle(arg);
 }
 
-static int
-want(struct conn *c, struct reactor_io **io, bool wanted, unsigned what,
+int
+conn_want(struct conn *c, struct reactor_io **io, bool wanted, unsigned what,
 	void (*cb)(void *arg, unsigned ready))
 {
 	const struct reactor *r = c->cs->r;
 
 	if (wanted && !*io)
-		return r->io_add(r->ctx, c->fd, what, cb, c, io);
+		return r->io_add(r->ctx, c->stream.fd, what, cb, c, io);
 	if (!wanted && *io) {
 		r->io_del(r->ctx, *io);
 		*io = NULL;
@@ -313,9 +320,8 @@ want(struct conn *c, struct reactor_io **io, bool wanted, unsigned what,
 	return 0;
 }
 
-/* A time that moves later leaves the timer as it is: when that fires early, it is set again. */
-static void
-set_timer(struct conn *c, int64_t by_ns, struct moment now)
+void
+conn_set_timer(struct conn *c, int64_t by_ns, struct moment now)
 {
 	if (by_ns >= c->timer_ns)
 		return;
@@ -339,7 +345,7 @@ static void
 linger_begin(struct conn *c)
 {
 	c->state = CONN_LINGER;
-	shutdown(c->fd, SHUT_WR);
+	stream_shut(&c->stream);
 }
 
 /* Brings everything in line with what the protocol wants now. The connection may be gone after. */
@@ -348,31 +354,36 @@ conn_settle(struct conn *c)
 {
 	const struct conn_protocol *p = &c->cs->cfg.protocol;
 	struct moment now = clock_now();
-	bool unsent;
+	bool more;
 
 	CHECK_OBJ(c, CONN_MAGIC);
+	if (c->state == CONN_SHAKING) {
+		shake_settle(c);
+		return;
+	}
 	conn_flush(c);
 	if (c->state == CONN_OPEN && p->closing(c->session))
 		close_begin(c, now);
-	unsent = buf_len(p->output(c->session)) > 0;
-	if (c->state == CONN_CLOSING && !unsent)
+	more = unsent(c) > 0;
+	if (c->state == CONN_CLOSING && !more)
 		linger_begin(c);
 	if ((c->state != CONN_OPEN && c->deaf) ||
-		want(c, &c->reading,
+		(stream_ended(&c->stream) && !c->again && !c->paused) ||
+		conn_want(c, &c->reading,
 			c->state == CONN_LINGER || (c->state == CONN_OPEN && !c->paused),
 			REACTOR_READ, conn_readable) < 0 ||
-		want(c, &c->writing, unsent, REACTOR_WRITE, conn_writable) < 0) {
+		conn_want(c, &c->writing, more, REACTOR_WRITE, conn_writable) < 0) {
 		conn_gone(c);
 		return;
 	}
 	if (has_left(c))
 		loop_defer(c->cs->cfg.loop, &c->task);
 	if (c->state != CONN_OPEN)
-		set_timer(c, c->close_by_ns, now);
+		conn_set_timer(c, c->close_by_ns, now);
 	else
-		set_timer(c, p->deadline(c->session), now);
+		conn_set_timer(c, p->deadline(c->session), now);
 	if (c->state == CONN_OPEN && c->paused)
-		set_timer(c, now.boot_ns + HANGUP_CHECK_NS, now);
+		conn_set_timer(c, now.boot_ns + HANGUP_CHECK_NS, now);
 }
 
 static bool
@@ -389,7 +400,7 @@ hung_up(int fd)
 static bool
 has_left_us(struct conn *c)
 {
-	if (!c->paused || !hung_up(c->fd))
+	if (!c->paused || !hung_up(c->stream.fd))
 		return false;
 	if (c->stuck)
 		return true;
@@ -436,33 +447,4 @@ conn_output_ready(struct conn *c)
 {
 	CHECK_OBJ(c, CONN_MAGIC);
 	loop_defer(c->cs->cfg.loop, &c->task);
-}
-
-/* ---- descriptors ---- */
-
-/* Standard ones, loop, log, storage with its journal and its temporary files, listeners; and a run:
- * pipe, memfd, pidfd and what a start needs for a moment. */
-#define RESERVE_BASE    32u
-#define RESERVE_PER_RUN 4u
-
-uint32_t
-conns_budget(uint32_t wanted, uint32_t max_runs)
-{
-	struct rlimit rl;
-	uint64_t limit, reserve;
-
-	if (getrlimit(RLIMIT_NOFILE, &rl) < 0)
-		return wanted ? wanted : 1;
-	if (rl.rlim_cur < rl.rlim_max) {
-		rl.rlim_cur = rl.rlim_max;
-		if (setrlimit(RLIMIT_NOFILE, &rl) < 0)
-			getrlimit(RLIMIT_NOFILE, &rl);
-	}
-	limit = rl.rlim_cur;
-	reserve = RESERVE_BASE + (uint64_t)RESERVE_PER_RUN * max_runs;
-	if (reserve > limit / 2)
-		reserve = limit / 2;
-	if (limit - reserve < wanted)
-		wanted = (uint32_t)(limit - reserve);
-	return wanted ? wanted : 1;
 }

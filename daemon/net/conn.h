@@ -8,9 +8,15 @@
  * that does not read its replies is stopped by its own full socket.
  *
  *   state     read end/error   protocol closes       output gone
+ *   SHAKING   -> gone          -                     -       (TLS: -> OPEN with its handshake)
  *   OPEN      -> gone          -> CLOSING            -
  *   CLOSING   -> gone          -                     -> LINGER (half closed, input dropped)
  *   LINGER    -> gone          -                     -> gone after LINGER_NS
+ *
+ * A TLS handshake has a time limit, there is a limit of how many go on at once
+ * (at it the oldest has to go, so that those who stall don't keep others out),
+ * and of how many steps of them one turn of the loop takes. The session begins
+ * when the handshake is done.
  *
  * Loop thread only.
  */
@@ -25,6 +31,7 @@
 
 struct conn;
 struct conns; /* all connections of a daemon */
+struct tls;
 
 /* What is spoken over a connection: the calls of service/session.h, seen from below. */
 struct conn_protocol {
@@ -43,6 +50,8 @@ struct conn_protocol {
 	void (*expired)(void *session);
 	/* A newcomer was turned away: over `max`, or out of descriptors. May be NULL. */
 	void (*refused)(void *ctx);
+	/* A TLS handshake failed, for this reason (borrowed). May be NULL. */
+	void (*not_secured)(void *ctx, const char *address, const char *why);
 };
 
 struct conns_config {
@@ -51,6 +60,14 @@ struct conns_config {
 	uint32_t max;                  /* connections at once; see conns_budget */
 	size_t frame_max;              /* largest message, without its length */
 	struct str busy;               /* sent to who is turned away; copied; may be empty */
+	uint32_t max_handshakes;       /* TLS handshakes that go on at once */
+	int64_t handshake_ns;          /* time for each */
+};
+
+struct conns_stats {
+	uint64_t handshakes, handshakes_failed; /* TLS: done; failed, for whatever reason */
+	uint64_t handshakes_dropped;            /* of the failed: the oldest, for a newcomer */
+	uint32_t handshaking;                   /* now */
 };
 
 int
@@ -64,12 +81,17 @@ conns_count(const struct conns *cs);
 /* A reload: a lower limit closes nobody. */
 void
 conns_set_max(struct conns *cs, uint32_t max);
+void
+conns_set_handshakes(struct conns *cs, uint32_t max, int64_t time_ns);
 /* True when nobody has unsent output. */
 bool
 conns_flushed(const struct conns *cs);
-/* Takes a connected socket over (also on failure: then it is closed). 0 or a negative error. */
+void
+conns_stats_get(const struct conns *cs, struct conns_stats *out);
+/* Takes a connected socket over (also on failure: then it is closed), plain or as the server of a
+ * TLS connection (`tls` is borrowed until all are gone). 0 or a negative error. */
 int
-conns_add(struct conns *cs, int fd);
+conns_add(struct conns *cs, int fd, struct tls *tls);
 /* The session's output has grown, or it wants input again: outside of `input`. */
 void
 conn_output_ready(struct conn *c);

@@ -24,6 +24,7 @@ struct listener {
 	struct conns *cs;        /* borrowed */
 	const struct reactor *r; /* borrowed */
 	struct bound bound;
+	struct tls *tls;       /* borrowed; NULL: plain */
 	struct reactor_io *io; /* NULL: paused */
 	struct reactor_timer *timer;
 	int spare; /* a descriptor to give up for a newcomer who can't be kept; -1: not now */
@@ -54,7 +55,7 @@ turn_away(struct listener *ln)
 		close(ln->spare);
 		fd = accept_one(ln);
 		if (fd >= 0)
-			conns_turn_away(ln->cs, fd);
+			conns_turn_away(ln->cs, fd, !ln->tls);
 		ln->spare = spare_open();
 		if (fd < 0)
 			break;
@@ -102,7 +103,7 @@ listener_ready(void *arg, unsigned ready)
 		int fd = accept_one(ln);
 
 		if (fd >= 0) {
-			conns_add(ln->cs, fd);
+			conns_add(ln->cs, fd, ln->tls);
 			continue;
 		}
 		if (errno == EAGAIN)
@@ -117,7 +118,8 @@ listener_ready(void *arg, unsigned ready)
 }
 
 static int
-listener_new(struct conns *cs, struct bound *b, struct listener **out)
+listener_new(
+	struct conns *cs, struct bound *b, const struct listen_options *o, struct listener **out)
 {
 	struct listener *ln = x_zalloc(sizeof *ln);
 	int err;
@@ -129,6 +131,7 @@ listener_new(struct conns *cs, struct bound *b, struct listener **out)
 		.cs = cs,
 		.r = conns_reactor(cs),
 		.bound = *b,
+		.tls = b->tls ? o->tls : NULL,
 		.spare = spare_open(),
 	};
 	err = ln->r->timer_new(ln->r->ctx, listener_resume, ln, &ln->timer);
@@ -152,7 +155,7 @@ listener_open(struct conns *cs, const char *address, const struct listen_options
 
 	if (code)
 		return code;
-	code = listener_new(cs, &b, out);
+	code = listener_new(cs, &b, o, out);
 	if (code) {
 		snprintf(err->text, sizeof err->text, "out of memory");
 		bind_release(&b);
@@ -169,7 +172,7 @@ listener_adopt(struct conns *cs, int fd, const struct listen_options *o, struct 
 
 	if (code)
 		return code;
-	code = listener_new(cs, &b, out);
+	code = listener_new(cs, &b, o, out);
 	if (code)
 		snprintf(err->text, sizeof err->text, "out of memory");
 	return code;

@@ -4,6 +4,7 @@
  *   unix:PATH         a socket file, born with its mode and group
  *   tcp://HOST:PORT   plain TCP; HOST numeric, [IPv6] or a name (its first address); PORT 0:
  *                     any free one
+ *   tls://HOST:PORT   TLS on TCP
  *
  * Adopted ones come from the service manager (socket activation) and are left
  * as they are at the end.
@@ -25,6 +26,8 @@ struct listen_options {
 	mode_t mode;          /* of a unix socket, 0660 */
 	gid_t group;          /* of a unix socket; (gid_t)-1: the process's own */
 	bool allow_plaintext; /* TCP without TLS on other than loopback addresses */
+	struct tls *tls;      /* for tls:// addresses, and for a passed socket that is to speak it;
+	                         borrowed; NULL: none */
 };
 
 /* Why it failed, for the log: one line, always terminated. */
@@ -37,7 +40,8 @@ struct listen_error {
  *
  * unix: a socket file that nobody listens on is replaced; -EADDRINUSE when somebody does;
  * ERR_NOT_OURS when the path is no socket (it is never removed); ERR_TOO_LONG. TCP: -EACCES for an
- * address that is not loopback without allow_plaintext. ERR_BAD_VALUE: no such form; else -errno.
+ * address that is not loopback without allow_plaintext. ERR_BAD_VALUE: no such form, or tls://
+ * without a certificate; else -errno.
  */
 int
 listener_open(struct conns *cs, const char *address, const struct listen_options *o,
@@ -49,7 +53,7 @@ listener_adopt(struct conns *cs, int fd, const struct listen_options *o, struct 
 /* Closes; a socket file is removed if it is still the one that was made. NULL is allowed. */
 void
 listener_close(struct listener *ln);
-/* "unix:/run/wqd/wqd.sock", "tcp://127.0.0.1:40123": as opened, the port as it is. */
+/* "unix:/run/wqd/wqd.sock", "tls://127.0.0.1:40123": as opened, the port as it is. */
 const char *
 listener_address(const struct listener *ln);
 

@@ -15,9 +15,9 @@ peer_of_socket(int fd, struct peer *peer);
 struct sockaddr;
 void
 peer_address_text(const struct sockaddr *sa, char *dst, size_t size);
-/* Tells a newcomer that there is no room, and closes. */
+/* Tells a newcomer that there is no room (`plainly`: it speaks no TLS), and closes. */
 void
-conns_turn_away(struct conns *cs, int fd);
+conns_turn_away(struct conns *cs, int fd, bool plainly);
 const struct reactor *
 conns_reactor(const struct conns *cs);
 

@@ -38,6 +38,7 @@ struct systemd {
 	bool journal;
 	size_t n_listen;
 	int listen[LISTEN_MAX]; /* -1: taken */
+	char *names;            /* owned; "a:b:c"; NULL: none */
 };
 
 static const char *const variables[] = { "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
@@ -152,6 +153,8 @@ adopt_listeners(struct systemd *sd, const char **why)
 		(void)fcntl(sd->listen[i], F_SETFD, FD_CLOEXEC);
 	}
 	sd->n_listen = n;
+	text = getenv("LISTEN_FDNAMES");
+	sd->names = text ? must_strdup(text) : NULL;
 	return 0;
 }
 
@@ -191,6 +194,7 @@ systemd_free(struct systemd *sd)
 			close(sd->listen[i]);
 	if (sd->notify >= 0)
 		close(sd->notify);
+	x_free(sd->names);
 	MAGIC_DONE(sd);
 	x_free(sd);
 }
@@ -210,6 +214,19 @@ systemd_listen_take(struct systemd *sd, size_t i)
 	fd = sd->listen[i];
 	sd->listen[i] = -1;
 	return fd;
+}
+
+bool
+systemd_listen_named(const struct systemd *sd, size_t i, const char *name)
+{
+	const char *p = sd->names;
+
+	for (; p && i > 0; i--) {
+		p = strchr(p, ':');
+		p = p ? p + 1 : NULL;
+	}
+	return p && strncmp(p, name, strlen(name)) == 0 &&
+		(p[strlen(name)] == ':' || p[strlen(name)] == '\0');
 }
 
 int64_t

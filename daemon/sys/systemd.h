@@ -27,6 +27,9 @@ size_t
 systemd_listen_count(const struct systemd *sd);
 int
 systemd_listen_take(struct systemd *sd, size_t i);
+/* Its unit has FileDescriptorName=NAME. */
+bool
+systemd_listen_named(const struct systemd *sd, size_t i, const char *name);
 /* Half of the watchdog's time, or 0: none wanted. */
 int64_t
 systemd_watchdog_ns(const struct systemd *sd);

@@ -323,7 +323,7 @@ pair(void)
 	int sv[2];
 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv), 0);
-	ck_assert_int_eq(conns_add(conns, sv[1]), 0);
+	ck_assert_int_eq(conns_add(conns, sv[1], NULL), 0);
 	return sv[0];
 }
 
@@ -1145,7 +1145,7 @@ START_TEST(no_memory_turns_a_newcomer_away_and_leaks_nothing)
 
 		ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv), 0);
 		alloc_fault_set(i, 0);
-		err = conns_add(conns, sv[1]);
+		err = conns_add(conns, sv[1], NULL);
 		alloc_fault_set(-1, 0);
 		ck_assert(err == 0 || err == -ENOMEM);
 		close(sv[0]);
