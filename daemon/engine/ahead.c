@@ -3,8 +3,12 @@
  * asked for in advance, all requests together, so that their misses overlap
  * instead of following one another. In a large map a step alone is three
  * misses in a row (place in the table, job, place in the heap); here each of
- * these is one pass over the requests. It changes nothing and answers nothing:
- * a step that was not announced is only slower.
+ * these is one pass over the requests. It answers nothing: a step that was not
+ * announced is only slower.
+ *
+ * What was found is remembered by the address of the name, for the steps that
+ * follow. It is a hint and checked as one: a record never leaves its place in
+ * memory, so the step looks at it again and compares queue and key.
  */
 #include "engine/internal.h"
 
@@ -12,6 +16,7 @@
 #define LINE      64
 
 struct glance {
+	const struct job_name *name;
 	uint64_t hash;
 	const struct map_node *node; /* the next of the chain to be looked at, asked for */
 };
@@ -38,6 +43,7 @@ ask_for_places(const struct engine *e, const struct job_name *const *names, size
 			q = queue_find(e, names[i]->queue);
 		if (!q || names[i]->key.n == 0 || names[i]->key.n > KEY_MAX)
 			continue;
+		v[found].name = names[i];
 		v[found].hash = job_hash(e, q, names[i]->key);
 		map_prefetch(&e->jobs, v[found++].hash);
 	}
@@ -67,8 +73,39 @@ ask_for_timer(const struct engine *e, const struct glance *g)
 		timer_prefetch(j->place == ON_WALL ? &e->wall : &e->boot, &j->timer);
 }
 
+static void
+remember(struct ahead *a, const struct glance v[ENGINE_AHEAD_MAX], size_t n)
+{
+	a->n = a->next = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (!v[i].node || v[i].node->hash != v[i].hash)
+			continue;
+		a->name[a->n] = v[i].name;
+		a->job[a->n++] = container_of(v[i].node, struct job, node);
+	}
+}
+
+struct job *
+ahead_found(struct engine *e, const struct queue *q, const struct job_name *name)
+{
+	struct ahead *a = &e->ahead;
+	struct job *j;
+
+	while (a->next < a->n && a->name[a->next] != name)
+		a->next++;
+	if (a->next == a->n) {
+		a->next = a->n = 0;
+		return job_find(e, q, name->key);
+	}
+	j = a->job[a->next++];
+	/* It may have died meanwhile, and another may have its place. */
+	if (j->magic == JOB_MAGIC && !j->dirty.gone && j->q == q && str_eq(job_key(j), name->key))
+		return j;
+	return job_find(e, q, name->key);
+}
+
 void
-engine_ahead(const struct engine *e, const struct job_name *const *names, size_t n)
+engine_ahead(struct engine *e, const struct job_name *const *names, size_t n)
 {
 	struct glance v[ENGINE_AHEAD_MAX];
 
@@ -84,4 +121,5 @@ engine_ahead(const struct engine *e, const struct job_name *const *names, size_t
 		ask_for_second(&v[i]);
 	for (size_t i = 0; i < n; i++)
 		ask_for_timer(e, &v[i]);
+	remember(&e->ahead, v, n);
 }

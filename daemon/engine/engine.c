@@ -40,7 +40,7 @@ engine_effect(struct engine *e, enum effect_kind kind)
 		fx->cap = fx->cap ? fx->cap * 2 : 16;
 		fx->v = must_realloc(fx->v, fx->cap, sizeof *fx->v);
 	}
-	fx->v[fx->n] = (struct effect){ .kind = kind };
+	fx->v[fx->n].kind = kind;
 	return &fx->v[fx->n++];
 }
 
@@ -275,6 +275,9 @@ engine_follow(struct engine *e, bool wake)
 {
 	uint32_t before;
 
+	/* Mostly there is nothing. */
+	if ((!wake || list_empty(&e->wake)) && dispatch_due(e) > e->now.boot_ns)
+		return;
 	do {
 		before = e->budget;
 		if (wake)

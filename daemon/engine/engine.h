@@ -182,12 +182,13 @@ int64_t
 engine_next_due(const struct engine *e, struct moment now);
 
 /*
- * Steps for these jobs come next: asks the memory for what they will touch, all at once. For the
- * requests of one read; changes nothing.
+ * Steps for these jobs come next: asks the memory for what they will touch, all at once, and
+ * remembers what it found under these names (by their addresses), so that no key is hashed twice.
+ * For the requests of one read; a hint, nothing that a step relies on.
  */
 #define ENGINE_AHEAD_MAX 32u
 void
-engine_ahead(const struct engine *e, const struct job_name *const *names, size_t n);
+engine_ahead(struct engine *e, const struct job_name *const *names, size_t n);
 
 /* ---- looking (no effects, no state change) ---- */
 

@@ -7,6 +7,7 @@
  *   payload.c  payloads: lists of parts
  *   ahead.c    memory asked for before the steps that need it
  *   ask.c      a request from its names to its reply
+ *   hot.c      the plain reschedule, which needs little of that
  *   update.c cancel.c flush.c queue.c drain.c   the operations
  *   wait.c     those who wait
  *   completion.c  named completions
@@ -26,10 +27,31 @@
 
 /* ---- job.c ---- */
 
+static inline bool
+jstate_running(enum jstate s)
+{
+	static const bool running[N_JSTATES] = {
+#define X(state, name, running, pend) [state] = running,
+		JSTATE_TABLE(X)
+#undef X
+	};
+
+	return running[s];
+}
+static inline enum pend
+jstate_pend(enum jstate s)
+{
+	static const uint8_t pend[N_JSTATES] = {
+#define X(state, name, running, pend) [state] = pend,
+		JSTATE_TABLE(X)
+#undef X
+	};
+
+	return (enum pend)pend[s];
+}
+/* Does the table let the operation lead there? */
 bool
-jstate_running(enum jstate s);
-enum pend
-jstate_pend(enum jstate s);
+job_leads(enum job_op op, enum jstate from, enum jstate to);
 /* The reply word of the table; asserts that the operation is one for that state. */
 enum status
 job_word(enum job_op op, enum jstate s);
@@ -105,8 +127,24 @@ job_changed(struct engine *e, struct job *j);
 void
 job_touch(struct engine *e, struct job *j, enum durability level);
 
+/* The pending instance has absorbed an update. */
+void
+job_count_coalesced(struct engine *e, struct job *j);
+
 void
 job_map_init(struct map *m);
+
+/* ---- ahead.c ---- */
+
+/* The job that engine_ahead found for this name, or what job_find finds. */
+struct job *
+ahead_found(struct engine *e, const struct queue *q, const struct job_name *name);
+
+/* ---- hot.c ---- */
+
+/* True: it was a plain reschedule, and is done and answered. False: nothing has changed. */
+bool
+hot_update(struct engine *e, const struct engine_event *ev);
 
 /* ---- slab.c ---- */
 
@@ -195,7 +233,7 @@ bool
 ask_bad_timeout(struct ask *a, int64_t timeout_ns);
 void
 engine_reply(struct engine *e, uint64_t ticket, bool durable, const struct job_reply *r);
-/* A new effect of this step, zeroed but for its kind. */
+/* A new effect of this step, of that kind; all else is for the caller to fill in. */
 struct effect *
 engine_effect(struct engine *e, enum effect_kind kind);
 

@@ -198,27 +198,11 @@ static const struct cell job_table[N_JOB_OPS][N_JSTATES] = {
 };
 /* clang-format on */
 
-static const struct {
-	const char *name;
-	bool running;
-	enum pend pend;
-} jstates[N_JSTATES] = {
-#define X(state, name, running, pend) [state] = { name, running, pend },
+static const char *const jstate_names[N_JSTATES] = {
+#define X(state, name, running, pend) [state] = name,
 	JSTATE_TABLE(X)
 #undef X
 };
-
-bool
-jstate_running(enum jstate s)
-{
-	return jstates[s].running;
-}
-
-enum pend
-jstate_pend(enum jstate s)
-{
-	return jstates[s].pend;
-}
 
 static const char *const job_op_names[N_JOB_OPS] = {
 #define X(op, name) [op] = name,
@@ -235,8 +219,14 @@ check_edge(const struct job *j, enum job_op op, enum jstate next)
 	if (job_table[op][j->state].next & (1u << next))
 		return;
 	(void)snprintf(what, sizeof what, "%s leads from %s to %s", job_op_names[op],
-		jstates[j->state].name, jstates[next].name);
+		jstate_names[j->state], jstate_names[next]);
 	wq_assert_fail(__func__, __FILE__, __LINE__, what);
+}
+
+bool
+job_leads(enum job_op op, enum jstate from, enum jstate to)
+{
+	return (job_table[op][from].next & (1u << to)) != 0;
 }
 
 enum status
@@ -515,6 +505,14 @@ job_undead(struct engine *e, struct job *j)
 	/* Kept beyond its time because it told of the death. */
 	if (r && !list_linked(&r->of_queue))
 		history_drop(e, r);
+}
+
+void
+job_count_coalesced(struct engine *e, struct job *j)
+{
+	if (j->coalesced < UINT32_MAX)
+		j->coalesced++;
+	e->stats.coalesced++;
 }
 
 void

@@ -11,6 +11,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/flush.c \
 	%reldir%/handler.h \
 	%reldir%/history.c \
+	%reldir%/hot.c \
 	%reldir%/internal.h \
 	%reldir%/job.c \
 	%reldir%/look.c \

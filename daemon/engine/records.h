@@ -357,10 +357,15 @@ struct engine {
 	bool watched;
 	struct slab slab;
 	struct map jobs, queue_names, waiters, runs, tokens, results, answers, completions;
-	struct list queues;       /* in order of creation */
-	struct queue *fallback;   /* "default" */
-	struct queue *recent;     /* of the last request that named one, or NULL */
-	struct timers boot, wall; /* deadlines of jobs */
+	struct list queues;     /* in order of creation */
+	struct queue *fallback; /* "default" */
+	struct queue *recent;   /* of the last request that named one, or NULL */
+	struct ahead {          /* what engine_ahead found */
+		const struct job_name *name[ENGINE_AHEAD_MAX]; /* compared, never read */
+		struct job *job[ENGINE_AHEAD_MAX];
+		uint32_t n, next; /* the step that comes next, if they come in order */
+	} ahead;
+	struct timers boot, wall;                               /* deadlines of jobs */
 	struct timers timeouts, backoffs, retires, answer_ends; /* boot time */
 	uint64_t seq, run_id, run_seq, made;
 	struct list turn[N_PRIORITIES]; /* queues that may start something, in turn */

@@ -257,14 +257,6 @@ apply_payload(struct plan *p, struct engine *e, struct job *j)
 
 /* ---- doing it ---- */
 
-static void
-count_coalesced(struct engine *e, struct job *j)
-{
-	if (j->coalesced < UINT32_MAX)
-		j->coalesced++;
-	e->stats.coalesced++;
-}
-
 /* The pending instance is another one from here on. */
 static void
 instance_new(struct plan *p, struct engine *e, struct job *j)
@@ -324,7 +316,7 @@ apply(struct plan *p, struct engine *e, struct ask *a)
 	if (p->fresh)
 		instance_new(p, e, j);
 	else
-		count_coalesced(e, j);
+		job_count_coalesced(e, j);
 	if (p->row == OP_STAY && !p->applies) {
 		/* What the reply relies on must be as durable as was asked for. */
 		if (!j->durable)
@@ -430,6 +422,8 @@ update_event(struct engine *e, const struct engine_event *ev)
 	struct ask a;
 	int err;
 
+	if (hot_update(e, ev))
+		return;
 	if (!ask_open(&a, e, ev, &p.op->job, p.op->level, p.op->idem))
 		return;
 	ask_before(&a);

@@ -35,21 +35,34 @@ step(const struct engine_event *ev)
 	engine_step(e, now, ev, &fx);
 }
 
-static void
-update(uint64_t i, int64_t delay_ns)
+static struct op_update
+op_for(char key[KEY_LEN], uint64_t i, int64_t delay_ns)
 {
-	char key[KEY_LEN];
-	const struct op_update op = {
+	return (struct op_update){
 		.job = name_of(key, i),
 		.when_ns = delay_ns,
 		.slack_ns = -1,
 		.max_wait_ns = -1,
 		.level = LEVEL_MEMORY,
 	};
-	const struct engine_event ev = { .kind = EV_UPDATE, .ticket = ++tickets, .update = &op };
+}
+
+static void
+apply(const struct op_update *op)
+{
+	const struct engine_event ev = { .kind = EV_UPDATE, .ticket = ++tickets, .update = op };
 
 	step(&ev);
 	wq_assert(fx.n == 1 && !status_is_error(fx.v[0].reply.status));
+}
+
+static void
+update(uint64_t i, int64_t delay_ns)
+{
+	char key[KEY_LEN];
+	const struct op_update op = op_for(key, i, delay_ns);
+
+	apply(&op);
 }
 
 static void
@@ -94,28 +107,29 @@ reschedule(uint64_t n)
 }
 
 /* The same with the jobs of a read announced before the steps. */
-static void
+/* Of its own, for profilers. */
+__attribute__((noinline)) static void
 reschedule_batches(uint64_t n)
 {
 	static char keys[BATCH][KEY_LEN];
-	struct job_name names[BATCH];
+	static struct op_update ops[BATCH];
 	const struct job_name *announced[BATCH];
-	uint64_t chosen[BATCH];
 	struct rnd r = { 3 };
 	int64_t from = bench_cpu_ns();
 
 	for (uint64_t i = 0; i < ROUNDS * n; i += BATCH) {
 		for (size_t k = 0; k < BATCH; k++) {
-			chosen[k] = rnd_below(&r, n);
-			names[k] = name_of(keys[k], chosen[k]);
-			announced[k] = &names[k];
+			int64_t delay = HOUR_NS + (int64_t)rnd_below(&r, (uint64_t)HOUR_NS);
+
+			ops[k] = op_for(keys[k], rnd_below(&r, n), delay);
+			announced[k] = &ops[k].job;
 		}
 		for (size_t k = 0; k < BATCH; k++) {
 			if (k % ENGINE_AHEAD_MAX == 0)
 				engine_ahead(e, announced + k, ENGINE_AHEAD_MAX);
 			now.boot_ns += 100;
 			now.wall_ns += 100;
-			update(chosen[k], HOUR_NS + (int64_t)rnd_below(&r, (uint64_t)HOUR_NS));
+			apply(&ops[k]);
 		}
 	}
 	bench_per("engine-reschedule-batch-64", bench_cpu_ns() - from, ROUNDS * n);

@@ -7,6 +7,7 @@ UNIT_TESTS += \
 	tests/model/test_coalescing \
 	tests/model/test_completions \
 	tests/model/test_guarantees \
+	tests/model/test_hot \
 	tests/model/test_model \
 	tests/model/test_queues \
 	tests/model/test_recovery \
@@ -29,6 +30,10 @@ tests_model_test_completions_LDADD = $(TEST_LIBS)
 tests_model_test_guarantees_SOURCES = tests/model/test_guarantees.c $(MODEL_RIG)
 tests_model_test_guarantees_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_model_test_guarantees_LDADD = $(TEST_LIBS)
+
+tests_model_test_hot_SOURCES = tests/model/test_hot.c $(MODEL_RIG)
+tests_model_test_hot_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_hot_LDADD = $(TEST_LIBS)
 
 tests_model_test_queues_SOURCES = tests/model/test_queues.c $(MODEL_RIG)
 tests_model_test_queues_CPPFLAGS = $(UNIT_CPPFLAGS)

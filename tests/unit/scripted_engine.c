@@ -128,7 +128,7 @@ answer(struct engine *e, const struct engine_event *ev, struct str key, bool syn
 }
 
 void
-engine_ahead(const struct engine *e, const struct job_name *const *names, size_t n)
+engine_ahead(struct engine *e, const struct job_name *const *names, size_t n)
 {
 	(void)e;
 	(void)names;

@@ -1,0 +1,125 @@
+/*
+ * The plain reschedule, by itself: an update in mode set, by a delay, of a job
+ * that is armed and does not run. It is what nearly every request is, and what
+ * remains of the general path (ask.c, update.c) when everything else that may
+ * be asked is not: no payload, no bound, no alignment, no idempotency id, nobody
+ * who watches, a queue that is not draining.
+ *
+ * It decides nothing of its own: the word and the next state are those of the
+ * state table, the reply is the one of the general path, and whatever does not
+ * fit is left to that, untouched. tests/model/test_hot.c holds both against each
+ * other.
+ */
+#include "engine/internal.h"
+
+/* Nothing that the plain path does not know. */
+static bool
+is_plain(const struct engine *e, const struct engine_event *ev)
+{
+	const struct op_update *op = ev->update;
+
+	return op->mode == MODE_SET && op->payload_mode == PAYLOAD_KEEP && op->payload.n == 0 &&
+		!op->absolute && op->when_ns > 0 && op->when_ns <= DELAY_MAX_NS &&
+		op->align_ns == 0 && op->slack_ns >= -1 && op->slack_ns <= DELAY_MAX_NS &&
+		op->idem.n == 0 && op->job.key.n > 0 && ev->run_token == 0 && !e->watched;
+}
+
+/* The queue, if it is the one that was named last; else NULL. */
+static struct queue *
+plain_queue(const struct engine *e, const struct op_update *op)
+{
+	struct queue *q = e->recent;
+
+	if (!q || (op->job.queue.n == 0 ? q != e->fallback : !str_eq(q->name, op->job.queue)))
+		return NULL;
+	if (q->draining || (op->max_wait_ns < 0 ? q->s.max_wait_ns : op->max_wait_ns) != 0)
+		return NULL;
+	return q;
+}
+
+static bool
+is_armed_plainly(const struct job *j)
+{
+	return j->state == JS_A && !j->retry && !j->absolute && j->place == ON_BOOT;
+}
+
+static void
+plain_reply(struct engine *e, const struct job *j, int64_t old_ns, enum status st, bool durable,
+	uint64_t ticket)
+{
+	struct effect *fx = engine_effect(e, FX_REPLY);
+
+	fx->ticket = ticket;
+	fx->durable = durable;
+	fx->reply = (struct job_reply){
+		.status = st,
+		.queue = j->q->name,
+		.key = job_key(j),
+		.state_before = JOB_ARMED,
+		.pending_before = true,
+		.has_deadline = true,
+		.has_old_deadline = true,
+		.deadline_wall_ns = moment_wall(e->now, j->due_ns),
+		.old_deadline_wall_ns = moment_wall(e->now, old_ns),
+		.generation = job_coming(j),
+		.coalesced = j->coalesced,
+		.disable_depth = j->disable_depth,
+	};
+}
+
+/* The new deadline is worth nothing: it stays as it is. */
+static enum status
+plain_skip(struct engine *e, struct job *j, enum durability level)
+{
+	if (!j->durable)
+		job_touch(e, j, level);
+	e->stats.skipped++;
+	return ST_SKIPPED;
+}
+
+static enum status
+plain_move(struct engine *e, struct job *j, const struct op_update *op, int64_t due_ns,
+	int64_t slack_ns, enum durability level)
+{
+	wq_assert(job_leads(OP_ARM, JS_A, JS_A));
+	/* It is armed: this can't fail. */
+	(void)job_arm(e, j, false, due_ns);
+	j->chained = false;
+	j->delay_ns = op->when_ns;
+	j->slack_ns = slack_ns;
+	j->max_wait_ns = 0;
+	job_touch(e, j, level);
+	return job_word(OP_ARM, JS_A);
+}
+
+bool
+hot_update(struct engine *e, const struct engine_event *ev)
+{
+	const struct op_update *op = ev->update;
+	int64_t target_ns, due_ns, slack_ns, old_ns;
+	enum durability level;
+	enum status st;
+	struct queue *q;
+	struct job *j;
+
+	if (!is_plain(e, ev) || (q = plain_queue(e, op)) == NULL)
+		return false;
+	j = ahead_found(e, q, &op->job);
+	if (!j || !is_armed_plainly(j))
+		return false;
+	slack_ns = op->slack_ns < 0 ? q->s.slack_ns : op->slack_ns;
+	target_ns = sat_add(e->now.boot_ns, op->when_ns);
+	due_ns = sat_add(target_ns, slack_ns);
+	old_ns = j->due_ns;
+	level = op->level == LEVEL_DEFAULT ? q->s.durability : op->level;
+	job_count_coalesced(e, j);
+	if (due_ns == old_ns || (target_ns <= old_ns && target_ns >= old_ns - slack_ns))
+		st = plain_skip(e, j, level);
+	else
+		st = plain_move(e, j, op, due_ns, slack_ns, level);
+	/* As for all that wait for a commit. */
+	if (level == LEVEL_SYNC && e->n_dirty > 0)
+		e->urgent = true;
+	plain_reply(e, j, old_ns, st, level == LEVEL_SYNC, ev->ticket);
+	return true;
+}
