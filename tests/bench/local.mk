@@ -1,9 +1,10 @@
 # Figures: make bench, with BENCHFLAGS for bench.py. Built by make check, so that they keep building.
 BENCH_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
 BENCH_KIT = %reldir%/kit.c %reldir%/kit.h
+BENCH_REQUESTS = %reldir%/requests.c %reldir%/requests.h $(BENCH_KIT)
 BENCHES = %reldir%/bench_engine %reldir%/bench_run %reldir%/bench_wire \
 	%reldir%/bench_completion %reldir%/bench_echo %reldir%/bench_seed %reldir%/bench_socket \
-	%reldir%/bench_durable
+	%reldir%/bench_durable %reldir%/bench_service
 check_PROGRAMS += $(BENCHES)
 EXTRA_DIST += %reldir%/bench.py %reldir%/run
 
@@ -19,6 +20,11 @@ EXTRA_DIST += %reldir%/bench.py %reldir%/run
 %canon_reldir%_bench_wire_CPPFLAGS = $(BENCH_CPPFLAGS)
 %canon_reldir%_bench_wire_LDADD = $(WQD_LIBS)
 
+# The daemon between its sockets, without a system call.
+%canon_reldir%_bench_service_SOURCES = %reldir%/bench_service.c %reldir%/load.h $(BENCH_REQUESTS)
+%canon_reldir%_bench_service_CPPFLAGS = $(BENCH_CPPFLAGS)
+%canon_reldir%_bench_service_LDADD = $(WQD_LIBS)
+
 # Waking many, beside the transport alone, Redis, and one process: bench_completion WQD.
 %canon_reldir%_bench_completion_SOURCES = %reldir%/bench_completion.c $(BENCH_KIT)
 %canon_reldir%_bench_completion_CPPFLAGS = $(BENCH_CPPFLAGS)
@@ -30,19 +36,19 @@ EXTRA_DIST += %reldir%/bench.py %reldir%/run
 %canon_reldir%_bench_echo_LDADD = $(WQD_LIBS)
 
 %canon_reldir%_bench_socket_SOURCES = %reldir%/bench_socket.c %reldir%/load.c %reldir%/load.h \
-	%reldir%/peers.c %reldir%/peers.h $(BENCH_KIT)
+	%reldir%/peers.c %reldir%/peers.h $(BENCH_REQUESTS)
 %canon_reldir%_bench_socket_CPPFLAGS = $(BENCH_CPPFLAGS)
 %canon_reldir%_bench_socket_LDADD = $(WQD_LIBS)
 
 # What durable reschedules cost, beside the bare disk and others: bench_durable --help.
 %canon_reldir%_bench_durable_SOURCES = %reldir%/bench_durable.c %reldir%/load.c %reldir%/load.h \
-	%reldir%/peers.c %reldir%/peers.h $(BENCH_KIT)
+	%reldir%/peers.c %reldir%/peers.h $(BENCH_REQUESTS)
 %canon_reldir%_bench_durable_CPPFLAGS = $(BENCH_CPPFLAGS)
 %canon_reldir%_bench_durable_LDADD = $(WQD_LIBS)
 
 # Update against cancel and queue again, as the kernel's patch measured it.
 %canon_reldir%_bench_seed_SOURCES = %reldir%/bench_seed.c %reldir%/load.c %reldir%/load.h \
-	%reldir%/peers.c %reldir%/peers.h $(BENCH_KIT)
+	%reldir%/peers.c %reldir%/peers.h $(BENCH_REQUESTS)
 %canon_reldir%_bench_seed_CPPFLAGS = $(BENCH_CPPFLAGS)
 %canon_reldir%_bench_seed_LDADD = client/libwqclient.la $(WQD_LIBS)
 

@@ -7,9 +7,7 @@
 
 #include <stdbool.h>
 
-#include "bench/load.h"
-
-#define UPDATES_PER_BATCH 100
+#include "bench/requests.h"
 
 /* Our daemon, queue `bench` of level memory whose jobs do nothing; far deadlines. On TCP as well
  * where `port` is not 0. */
@@ -19,21 +17,6 @@ wqd_start(struct server *s, const char *program, const char *dir, uint64_t n_job
 void
 wqd_start_level(struct server *s, const char *program, const char *dir, const char *level,
 	uint64_t n_jobs, int port);
-/* What the next requests are. */
-enum wqd_op { WQD_UPDATE, WQD_BATCH };
-void
-wqd_use(struct server *s, enum wqd_op op);
-
-/*
- * The seed's: each connection has one key, and does the same with it again and again. SLACK: the
- * update gives one so large that it stays inside. The cancelling ones are two requests, a round trip
- * each: two replies are one of them.
- */
-enum seed_op { SEED_UPDATE, SEED_SLACK, SEED_CANCEL_QUEUE, SEED_CANCEL_WAIT_QUEUE };
-/* On the queue `bench`, or on the one that there always is. */
-void
-seed_use(struct server *s, enum seed_op op, bool fallback);
-
 /* Yardsticks for messages of these sizes. */
 void
 echo_start(struct server *s, const char *kind, const char *path, size_t request, size_t reply);
