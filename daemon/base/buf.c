@@ -32,14 +32,35 @@ slide(struct buf *b)
 	b->start = 0;
 }
 
+void
+buf_spare_done(struct buf_spare *s)
+{
+	x_free(s->data);
+	*s = (struct buf_spare){ 0 };
+}
+
+/* An empty buffer without memory takes the spare. */
+static void
+spare_take(struct buf *b)
+{
+	struct buf_spare *s = b->spare;
+
+	if (b->data || !s)
+		return;
+	b->data = s->data;
+	b->cap = s->cap;
+	*s = (struct buf_spare){ 0 };
+}
+
 uint8_t *
-buf_reserve(struct buf *b, size_t n)
+buf_make_room(struct buf *b, size_t n)
 {
 	size_t len = buf_len(b), cap;
 	uint8_t *p;
 
 	if (n > b->max || len > b->max - n)
 		return NULL;
+	spare_take(b);
 	if (b->cap - b->end >= n && b->data)
 		return b->data + b->end;
 	if (b->data && b->cap - len >= n && b->start >= len) {
@@ -56,13 +77,6 @@ buf_reserve(struct buf *b, size_t n)
 	b->data = p;
 	b->cap = cap;
 	return b->data + b->end;
-}
-
-void
-buf_commit(struct buf *b, size_t n)
-{
-	wq_assert(n <= b->cap - b->end);
-	b->end += n;
 }
 
 int
@@ -97,7 +111,10 @@ void
 buf_release(struct buf *b)
 {
 	wq_assert(buf_len(b) == 0);
-	x_free(b->data);
+	if (b->spare && !b->spare->data && b->data && b->cap <= BUF_SPARE_MAX)
+		*b->spare = (struct buf_spare){ b->data, b->cap };
+	else
+		x_free(b->data);
 	b->data = NULL;
 	b->start = b->end = b->cap = 0;
 }

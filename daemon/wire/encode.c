@@ -85,14 +85,21 @@ encode_run(Wq__V1__Run *pb, struct name_copy *copy, const struct run_record *r)
 	pb->queue = encode_name(copy, r->queue);
 }
 
+/* Where it goes, with a length of one byte; near the buffer's limit by the exact length. */
 static int
 put_hot_reply(struct buf *out, uint64_t id, const struct job_reply *r)
 {
-	uint8_t msg[HOT_REPLY_MAX];
-	size_t n = hot_put_reply(msg, id, r);
+	uint8_t msg[HOT_REPLY_MAX], *p = buf_reserve(out, 1 + HOT_REPLY_MAX);
+	size_t n;
 	int err = 0;
-	uint8_t *p = encode_frame(out, n, &err);
 
+	if (p) {
+		p[0] = (uint8_t)hot_put_reply(p + 1, id, r);
+		buf_commit(out, 1u + p[0]);
+		return 0;
+	}
+	n = hot_put_reply(msg, id, r);
+	p = encode_frame(out, n, &err);
 	if (p)
 		memcpy(p, msg, n);
 	return err;

@@ -5,7 +5,8 @@
 #define LEN_BYTES_MAX 5
 
 long
-frame_next(const uint8_t *p, size_t n, size_t max, const uint8_t **msg, size_t *len, size_t *need)
+frame_next_any(
+	const uint8_t *p, size_t n, size_t max, const uint8_t **msg, size_t *len, size_t *need)
 {
 	uint64_t v = 0;
 	size_t i = 0;

@@ -1,5 +1,8 @@
 #include "wire/hot.h"
 
+#include <endian.h>
+#include <string.h>
+
 #include "base/assert.h"
 #include "wire/arena.h"
 #include "wire/encode.h"
@@ -8,212 +11,194 @@
 #define VARINT(field) ((field) << 3)
 #define BYTES(field)  ((field) << 3 | 2)
 
-/* What is left of a message. `odd`: left to protobuf-c. */
-struct cursor {
-	const uint8_t *p, *end;
-	uint32_t seen; /* fields, by number: each may come once */
-	bool odd;
+/* One field as it was read; which of the two values it has its tag says. */
+struct field {
+	unsigned tag;
+	uint64_t number;
+	struct str bytes;
 };
 
-/* ---- reading ---- */
+/* ---- reading: each returns where to go on, or NULL: left to protobuf-c ---- */
 
-static uint64_t
-get_long_varint(struct cursor *c)
+static inline const uint8_t *
+get_varint(const uint8_t *p, const uint8_t *end, uint64_t *v)
 {
-	uint64_t v = 0;
+	uint64_t got;
 
+	if (p == end)
+		return NULL;
+	got = *p & 0x7f;
 	/* The tenth byte is a matter of taste. */
-	for (int shift = 0; shift < 63 && c->p < c->end; shift += 7) {
-		uint8_t b = *c->p++;
-
-		v |= (uint64_t)(b & 0x7f) << shift;
-		if (b < 0x80)
-			return v;
+	for (int shift = 7; *p++ & 0x80; shift += 7) {
+		if (p == end || shift == 63)
+			return NULL;
+		got |= (uint64_t)(*p & 0x7f) << shift;
 	}
-	c->odd = true;
-	return 0;
+	*v = got;
+	return p;
 }
 
-static inline uint64_t
-get_varint(struct cursor *c)
+static inline const uint8_t *
+get_bytes(const uint8_t *p, const uint8_t *end, struct str *s)
 {
-	if (c->p < c->end && *c->p < 0x80)
-		return *c->p++;
-	return get_long_varint(c);
+	uint64_t n;
+
+	p = get_varint(p, end, &n);
+	if (!p || n > (uint64_t)(end - p))
+		return NULL;
+	*s = (struct str){ (const char *)p, (size_t)n };
+	return p + n;
 }
 
-static inline struct str
-get_bytes(struct cursor *c)
+/* `seen`: fields so far, by number: each may come once. */
+static inline const uint8_t *
+get_field(const uint8_t *p, const uint8_t *end, uint32_t *seen, struct field *f)
 {
-	uint64_t n = get_varint(c);
-	struct str s = { (const char *)c->p, (size_t)n };
+	unsigned tag = *p++;
+	uint32_t bit = 1u << (tag >> 3 & 31);
 
-	if (n > (uint64_t)(c->end - c->p)) {
-		c->odd = true;
-		return STR_NONE;
-	}
-	c->p += n;
-	return s;
+	if (tag >= 0x80 || *seen & bit)
+		return NULL;
+	*seen |= bit;
+	f->tag = tag;
+	if ((tag & 7) == 2)
+		return get_bytes(p, end, &f->bytes);
+	return (tag & 7) == 0 ? get_varint(p, end, &f->number) : NULL;
 }
 
-static inline struct cursor
-get_message(struct cursor *c)
+/* ---- values; false: left to protobuf-c ---- */
+
+static inline bool
+take_ms(uint64_t v, int64_t *ns)
 {
-	struct str s = get_bytes(c);
-	const uint8_t *p = (const uint8_t *)s.p;
-
-	if (c->odd) /* no text, not even a place */
-		return (struct cursor){ .p = c->end, .end = c->end, .odd = true };
-	return (struct cursor){ .p = p, .end = p + s.n };
-}
-
-/* The next tag; 0 at the end. */
-static inline unsigned
-get_tag(struct cursor *c)
-{
-	unsigned tag, bit;
-
-	if (c->odd || c->p == c->end)
-		return 0;
-	tag = *c->p++;
-	bit = 1u << (tag >> 3 & 31);
-	c->odd = tag == 0 || tag >= 0x80 || c->seen & bit;
-	c->seen |= bit;
-	return tag;
-}
-
-static inline int64_t
-get_ms(struct cursor *c)
-{
-	uint64_t v = get_varint(c);
-
-	if (v > INT64_MAX / NS_PER_MS) {
-		c->odd = true;
-		return 0;
-	}
-	return (int64_t)v * NS_PER_MS;
+	*ns = (int64_t)(v * NS_PER_MS);
+	return v <= INT64_MAX / NS_PER_MS;
 }
 
 static inline bool
-get_bool(struct cursor *c)
+take_bool(uint64_t v, bool *out)
 {
-	uint64_t v = get_varint(c);
-
-	c->odd |= v > 1;
-	return v == 1;
+	*out = v == 1;
+	return v <= 1;
 }
 
 #define COUNT_WORD(...) +1
 /* The words of these tables are numbered from 0 on without a gap. */
-#define GET_ENUM(func, TABLE, type) \
-	static inline enum type func(struct cursor *c) \
+#define TAKE_ENUM(func, TABLE, type) \
+	static inline bool func(uint64_t v, enum type *out) \
 	{ \
-		uint64_t v = get_varint(c); \
-\
-		c->odd |= v >= 0 TABLE(COUNT_WORD); \
-		return (enum type)v; \
+		*out = (enum type)v; \
+		return v < 0 TABLE(COUNT_WORD); \
 	}
 
-GET_ENUM(get_update_mode, UPDATE_MODE_TABLE, update_mode)
-GET_ENUM(get_payload_mode, PAYLOAD_MODE_TABLE, payload_mode)
-GET_ENUM(get_cancel_mode, CANCEL_MODE_TABLE, cancel_mode)
-GET_ENUM(get_level, DURABILITY_TABLE, durability)
+TAKE_ENUM(take_update_mode, UPDATE_MODE_TABLE, update_mode)
+TAKE_ENUM(take_payload_mode, PAYLOAD_MODE_TABLE, payload_mode)
+TAKE_ENUM(take_cancel_mode, CANCEL_MODE_TABLE, cancel_mode)
+TAKE_ENUM(take_level, DURABILITY_TABLE, durability)
 
-static inline struct str
-get_idem(struct cursor *c)
+static inline bool
+take_idem(struct str s, struct str *out)
 {
-	struct str s = get_bytes(c);
-
-	c->odd |= s.n > IDEM_MAX;
-	return s;
+	*out = s;
+	return s.n <= IDEM_MAX;
 }
+
+/* ---- messages ---- */
 
 #define F_DELAY 3
 #define F_AT    4
 
-static bool
-get_update(struct cursor c, struct op_update *u)
+static inline bool
+take_update_field(const struct field *f, struct op_update *u)
 {
-	unsigned tag, when;
+	switch (f->tag) {
+	case BYTES(1):
+		u->job.key = f->bytes;
+		return true;
+	case BYTES(2):
+		u->job.queue = f->bytes;
+		return true;
+	case VARINT(F_DELAY):
+	case VARINT(F_AT):
+		return take_ms(f->number, &u->when_ns);
+	case VARINT(5):
+		return take_update_mode(f->number, &u->mode);
+	case VARINT(6):
+		return take_bool(f->number, &u->if_pending);
+	case VARINT(7):
+		return take_ms(f->number, &u->slack_ns);
+	case VARINT(8):
+		return take_ms(f->number, &u->max_wait_ns);
+	case VARINT(9):
+		return take_ms(f->number, &u->align_ns);
+	case VARINT(10):
+		return take_bool(f->number, &u->align_exact);
+	case VARINT(11):
+		return take_payload_mode(f->number, &u->payload_mode);
+	case BYTES(12):
+		u->payload = f->bytes;
+		return true;
+	case VARINT(13):
+		return take_level(f->number, &u->level);
+	case BYTES(14):
+		return take_idem(f->bytes, &u->idem);
+	default:
+		return false;
+	}
+}
+
+static bool
+get_update(struct str msg, struct op_update *u)
+{
+	const uint8_t *p = (const uint8_t *)msg.p, *end = p + msg.n;
+	struct field f = { 0 };
+	uint32_t seen = 0;
+	unsigned when;
 
 	*u = (struct op_update){ .slack_ns = -1, .max_wait_ns = -1 };
-	while ((tag = get_tag(&c)) != 0) {
-		switch (tag) {
-		case BYTES(1):
-			u->job.key = get_bytes(&c);
-			break;
-		case BYTES(2):
-			u->job.queue = get_bytes(&c);
-			break;
-		case VARINT(F_DELAY):
-		case VARINT(F_AT):
-			u->when_ns = get_ms(&c);
-			break;
-		case VARINT(5):
-			u->mode = get_update_mode(&c);
-			break;
-		case VARINT(6):
-			u->if_pending = get_bool(&c);
-			break;
-		case VARINT(7):
-			u->slack_ns = get_ms(&c);
-			break;
-		case VARINT(8):
-			u->max_wait_ns = get_ms(&c);
-			break;
-		case VARINT(9):
-			u->align_ns = get_ms(&c);
-			break;
-		case VARINT(10):
-			u->align_exact = get_bool(&c);
-			break;
-		case VARINT(11):
-			u->payload_mode = get_payload_mode(&c);
-			break;
-		case BYTES(12):
-			u->payload = get_bytes(&c);
-			break;
-		case VARINT(13):
-			u->level = get_level(&c);
-			break;
-		case BYTES(14):
-			u->idem = get_idem(&c);
-			break;
-		default:
+	while (p < end) {
+		p = get_field(p, end, &seen, &f);
+		if (!p || !take_update_field(&f, u))
 			return false;
-		}
 	}
-	when = c.seen >> F_DELAY & 3;
+	when = seen >> F_DELAY & 3;
 	u->absolute = when == 2;
-	return !c.odd && (when == 1 || when == 2);
+	return when == 1 || when == 2;
 }
 
 /* Updates in the batch; 0 when there is anything else, or too many. */
 static size_t
-count_updates(struct cursor c)
+count_updates(struct str msg)
 {
+	const uint8_t *p = (const uint8_t *)msg.p, *end = p + msg.n;
+	struct str update;
 	size_t n = 0;
 
-	while (!c.odd && c.p < c.end) {
-		if (*c.p++ != BYTES(1))
+	while (p < end) {
+		if (*p++ != BYTES(1))
 			return 0;
-		get_bytes(&c);
+		p = get_bytes(p, end, &update);
+		if (!p)
+			return 0;
 		n++;
 	}
-	return c.odd || n > BATCH_MAX ? 0 : n;
+	return n > BATCH_MAX ? 0 : n;
 }
 
 static bool
-get_batch(struct arena *a, struct cursor c, struct request *out)
+get_batch(struct arena *a, struct str msg, struct request *out)
 {
-	size_t n = count_updates(c);
+	size_t n = count_updates(msg);
 	struct op_update *v = n ? arena_alloc(a, n * sizeof *v) : NULL;
+	const uint8_t *p = (const uint8_t *)msg.p, *end = p + msg.n;
+	struct str update;
 
 	if (!v)
 		return false;
 	for (size_t i = 0; i < n; i++) {
-		c.p++;
-		if (!get_update(get_message(&c), &v[i]))
+		p = get_bytes(p + 1, end, &update);
+		wq_assert(p); /* counted */
+		if (!get_update(update, &v[i]))
 			return false;
 	}
 	out->batch.v = v;
@@ -222,98 +207,119 @@ get_batch(struct arena *a, struct cursor c, struct request *out)
 	return true;
 }
 
-static bool
-get_cancel(struct cursor c, struct op_cancel *op)
+static inline bool
+take_cancel_field(const struct field *f, struct op_cancel *op)
 {
-	unsigned tag;
-
-	*op = (struct op_cancel){ .timeout_ns = -1 };
-	while ((tag = get_tag(&c)) != 0) {
-		switch (tag) {
-		case BYTES(1):
-			op->job.key = get_bytes(&c);
-			break;
-		case BYTES(2):
-			op->job.queue = get_bytes(&c);
-			break;
-		case VARINT(3):
-			op->mode = get_cancel_mode(&c);
-			break;
-		case VARINT(4):
-			op->timeout_ns = get_ms(&c);
-			break;
-		case VARINT(5):
-			op->level = get_level(&c);
-			break;
-		case BYTES(6):
-			op->idem = get_idem(&c);
-			break;
-		default:
-			return false;
-		}
+	switch (f->tag) {
+	case BYTES(1):
+		op->job.key = f->bytes;
+		return true;
+	case BYTES(2):
+		op->job.queue = f->bytes;
+		return true;
+	case VARINT(3):
+		return take_cancel_mode(f->number, &op->mode);
+	case VARINT(4):
+		return take_ms(f->number, &op->timeout_ns);
+	case VARINT(5):
+		return take_level(f->number, &op->level);
+	case BYTES(6):
+		return take_idem(f->bytes, &op->idem);
+	default:
+		return false;
 	}
-	return !c.odd;
 }
 
 static bool
-get_operation(struct arena *a, unsigned tag, struct cursor c, struct request *out)
+get_cancel(struct str msg, struct op_cancel *op)
 {
-	if (c.odd)
-		return false;
+	const uint8_t *p = (const uint8_t *)msg.p, *end = p + msg.n;
+	struct field f = { 0 };
+	uint32_t seen = 0;
+
+	*op = (struct op_cancel){ .timeout_ns = -1 };
+	while (p < end) {
+		p = get_field(p, end, &seen, &f);
+		if (!p || !take_cancel_field(&f, op))
+			return false;
+	}
+	return true;
+}
+
+static bool
+get_operation(struct arena *a, unsigned tag, struct str msg, struct request *out)
+{
 	switch (tag) {
 	case BYTES(12):
 		out->kind = REQ_UPDATE;
-		return get_update(c, &out->update);
+		return get_update(msg, &out->update);
 	case BYTES(13):
 		out->kind = REQ_UPDATE_BATCH;
-		return get_batch(a, c, out);
-	default:
+		return get_batch(a, msg, out);
+	case BYTES(14):
 		out->kind = REQ_CANCEL;
-		return get_cancel(c, &out->cancel);
+		return get_cancel(msg, &out->cancel);
+	default:
+		return false;
 	}
 }
 
 bool
 hot_decode(struct arena *a, const uint8_t *p, size_t n, struct request *out)
 {
-	struct cursor c = { .p = p, .end = p + n }, op = { .odd = true };
-	unsigned tag, op_tag = 0;
+	const uint8_t *end = p + n;
+	struct field f = { 0 };
+	uint32_t seen = 0;
+	unsigned op = 0;
 
 	out->id = 0;
 	out->run_token = 0;
-	while ((tag = get_tag(&c)) != 0) {
-		switch (tag) {
-		case VARINT(1):
-			out->id = get_varint(&c);
-			break;
-		case VARINT(2):
-			out->run_token = get_varint(&c);
-			break;
-		case BYTES(12):
-		case BYTES(13):
-		case BYTES(14):
-			/* A second operation would take the place of the first. */
-			if (op_tag)
-				return false;
-			op_tag = tag;
-			op = get_message(&c);
-			break;
-		default:
+	while (p < end) {
+		p = get_field(p, end, &seen, &f);
+		if (!p)
 			return false;
-		}
+		if (f.tag == VARINT(1))
+			out->id = f.number;
+		else if (f.tag == VARINT(2))
+			out->run_token = f.number;
+		else if (op || !get_operation(a, op = f.tag, f.bytes, out))
+			return false; /* a second operation would take the place of the first */
 	}
-	return !c.odd && op_tag && get_operation(a, op_tag, op, out);
+	return op != 0;
 }
 
 /* ---- writing ---- */
 
-static inline uint8_t *
-put_varint(uint8_t *p, uint64_t v)
+static uint8_t *
+put_long_varint(uint8_t *p, uint64_t v)
 {
 	for (; v >= 0x80; v >>= 7)
 		*p++ = (uint8_t)(v | 0x80);
 	*p++ = (uint8_t)v;
 	return p;
+}
+
+/* Up to eight bytes at once: groups of seven bits are spread to bytes, halves first. Writes eight
+ * bytes whatever the length. */
+static inline uint8_t *
+put_varint(uint8_t *p, uint64_t v)
+{
+	unsigned top;
+
+	if (v < 0x80) {
+		*p = (uint8_t)v;
+		return p + 1;
+	}
+	if (v >> 56)
+		return put_long_varint(p, v);
+	v = (v & 0x000000000fffffff) | (v & 0x00fffffff0000000) << 4;
+	v = (v & 0x00003fff00003fff) | (v & 0x0fffc0000fffc000) << 2;
+	v = (v & 0x007f007f007f007f) | (v & 0x3f803f803f803f80) << 1;
+	top = 63u - (unsigned)__builtin_clzll(v);
+	v |= 0x8080808080808080 & ((1ull << (top & ~7u)) - 1);
+	v = htole64(v);
+	memcpy(p, &v, sizeof v);
+	return p + (top >> 3) + 1;
 }
 
 /* As proto3 has it: zero is left out. */

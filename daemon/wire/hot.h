@@ -24,8 +24,8 @@ hot_decode(struct arena *a, const uint8_t *p, size_t n, struct request *out);
 int
 wire_decode_any(struct arena *a, const uint8_t *p, size_t n, struct request *out, const char **why);
 
-/* The message would be at most so long. */
-#define HOT_REPLY_MAX 80u
+/* The message is at most so long, with what may be written behind it. */
+#define HOT_REPLY_MAX 88u
 
 /* True when the reply is nothing but numbers. */
 static inline bool

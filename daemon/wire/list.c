@@ -187,12 +187,18 @@ wire_list_counter(struct wire_list *l, const char *name, int64_t value)
 static int
 put_hot_result(struct wire_list *l, const struct job_reply *r)
 {
-	uint8_t piece[2 + HOT_REPLY_MAX];
-	size_t n = hot_put_result(piece + 2, r);
+	uint8_t piece[2 + HOT_REPLY_MAX], *p = buf_reserve(&l->pieces, sizeof piece), *to = p;
+	size_t n;
 
-	piece[0] = F_RESULTS << 3 | LENGTH_DELIMITED;
-	piece[1] = (uint8_t)n;
-	return buf_put(&l->pieces, piece, 2 + n);
+	if (!p)
+		to = piece;
+	n = hot_put_result(to + 2, r);
+	to[0] = F_RESULTS << 3 | LENGTH_DELIMITED;
+	to[1] = (uint8_t)n;
+	if (!p)
+		return buf_put(&l->pieces, piece, 2 + n);
+	buf_commit(&l->pieces, 2 + n);
+	return 0;
 }
 
 int
