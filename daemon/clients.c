@@ -81,6 +81,13 @@ clients_output_ready(void *ctx, struct session *s)
 	conn_output_ready(session_user(s));
 }
 
+void
+clients_output_early(void *ctx, struct session *s)
+{
+	(void)ctx;
+	conn_output_early(session_user(s));
+}
+
 struct conn_protocol
 clients_protocol(struct daemon *d)
 {

@@ -293,6 +293,7 @@ daemon_service_hooks(struct service_config *cfg)
 	cfg->start_run = on_start_run;
 	cfg->kill_run = on_kill_run;
 	cfg->output_ready = clients_output_ready;
+	cfg->output_early = clients_output_early;
 	cfg->reload = on_reload;
 	cfg->shutdown = on_shutdown;
 	cfg->stat = on_stat;

@@ -69,6 +69,8 @@ clients_protocol(struct daemon *d);
 /* The service's output_ready. */
 void
 clients_output_ready(void *ctx, struct session *s);
+void
+clients_output_early(void *ctx, struct session *s);
 
 /* secure.c: TLS. d->tls from d->conf: 0, or an exit status with the reason logged. */
 int

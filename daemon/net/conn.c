@@ -21,7 +21,7 @@ conn_task(void *arg);
 static void
 conn_timer(void *arg);
 static void
-conn_settle(struct conn *c);
+conn_settle(struct conn *c, struct moment now);
 
 /* ---- life ---- */
 
@@ -221,37 +221,37 @@ conns_add(struct conns *cs, int fd, struct tls *tls)
 	}
 	/* What it has sent before it was accepted is input of now. */
 	loop_input_left(cs->cfg.loop);
-	conn_settle(c);
+	conn_settle(c, clock_now());
 	return 0;
 }
 
 /* ---- input ---- */
 
 static void
-give_input(struct conn *c, struct buf *in)
+give_input(struct conn *c, struct buf *in, struct moment now)
 {
 	const struct conn_protocol *p = &c->cs->cfg.protocol;
 
 	c->stuck = false;
-	c->again = p->input(c->session, clock_now(), in) > 0;
+	c->again = p->input(c->session, now, in) > 0;
 	c->paused = !p->wants_input(c->session);
 }
 
 /* `n` bytes in scratch go on where the last input ended. They are copied only when something was
  * left before or is left now, so that an idle peer holds no buffer. */
 static int
-take_input(struct conn *c, size_t n)
+take_input(struct conn *c, size_t n, struct moment now)
 {
 	struct buf view = buf_view(c->cs->scratch, n);
 	int err;
 
 	if (buf_len(&c->in) == 0) {
-		give_input(c, &view);
+		give_input(c, &view, now);
 		return buf_len(&view) ? buf_put(&c->in, buf_head(&view), buf_len(&view)) : 0;
 	}
 	err = buf_put(&c->in, view.data, n);
 	if (!err)
-		give_input(c, &c->in);
+		give_input(c, &c->in, now);
 	if (buf_len(&c->in) == 0)
 		buf_release(&c->in);
 	return err;
@@ -261,6 +261,7 @@ void
 conn_readable(void *arg, unsigned ready)
 {
 	struct conn *c = arg;
+	struct moment now;
 	ssize_t n;
 
 	(void)ready;
@@ -272,7 +273,7 @@ conn_readable(void *arg, unsigned ready)
 		n = shake_step(c, n);
 	if (n == -EAGAIN) {
 		if (c->stream.tls)
-			conn_settle(c);
+			conn_settle(c, clock_now());
 		return;
 	}
 	if (n <= 0) {
@@ -281,11 +282,12 @@ conn_readable(void *arg, unsigned ready)
 	}
 	if (n == (ssize_t)READ_MAX)
 		loop_input_left(c->cs->cfg.loop);
-	if (c->state == CONN_OPEN && take_input(c, (size_t)n) < 0) {
+	now = clock_now();
+	if (c->state == CONN_OPEN && take_input(c, (size_t)n, now) < 0) {
 		conn_gone(c);
 		return;
 	}
-	conn_settle(c);
+	conn_settle(c, now);
 }
 
 /* Something is left from earlier input that the protocol would take now. */
@@ -302,7 +304,7 @@ void
 conn_writable(void *arg, unsigned ready)
 {
 	(void)ready;
-	conn_settle(arg);
+	conn_settle(arg, clock_now());
 }
 
 int
@@ -348,12 +350,12 @@ linger_begin(struct conn *c)
 	stream_shut(&c->stream);
 }
 
-/* Brings everything in line with what the protocol wants now. The connection may be gone after. */
+/* Brings everything in line with what the protocol wants now. The connection may be gone after. `now`
+ * may be that of the input just taken: only time limits are counted from it. */
 static void
-conn_settle(struct conn *c)
+conn_settle(struct conn *c, struct moment now)
 {
 	const struct conn_protocol *p = &c->cs->cfg.protocol;
-	struct moment now = clock_now();
 	bool more;
 
 	CHECK_OBJ(c, CONN_MAGIC);
@@ -413,7 +415,8 @@ static void
 conn_timer(void *arg)
 {
 	struct conn *c = arg;
-	int64_t now_ns = clock_boot_ns();
+	struct moment now = clock_now();
+	int64_t now_ns = now.boot_ns;
 
 	CHECK_OBJ(c, CONN_MAGIC);
 	c->timer_ns = INT64_MAX;
@@ -424,7 +427,7 @@ conn_timer(void *arg)
 	}
 	if (c->state == CONN_OPEN && c->cs->cfg.protocol.deadline(c->session) <= now_ns)
 		c->cs->cfg.protocol.expired(c->session);
-	conn_settle(c);
+	conn_settle(c, now);
 }
 
 /* Once a turn, however much is left: the others have their turn too. */
@@ -432,14 +435,15 @@ static void
 conn_task(void *arg)
 {
 	struct conn *c = arg;
+	struct moment now = clock_now();
 
 	CHECK_OBJ(c, CONN_MAGIC);
 	if (has_left(c)) {
-		give_input(c, &c->in);
+		give_input(c, &c->in, now);
 		if (buf_len(&c->in) == 0)
 			buf_release(&c->in);
 	}
-	conn_settle(c);
+	conn_settle(c, now);
 }
 
 void
@@ -447,4 +451,11 @@ conn_output_ready(struct conn *c)
 {
 	CHECK_OBJ(c, CONN_MAGIC);
 	loop_defer(c->cs->cfg.loop, &c->task);
+}
+
+void
+conn_output_early(struct conn *c)
+{
+	CHECK_OBJ(c, CONN_MAGIC);
+	conn_flush(c);
 }

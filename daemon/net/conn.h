@@ -95,6 +95,9 @@ conns_add(struct conns *cs, int fd, struct tls *tls);
 /* The session's output has grown, or it wants input again: outside of `input`. */
 void
 conn_output_ready(struct conn *c);
+/* Sends what there is of the session's output: inside of `input`. */
+void
+conn_output_early(struct conn *c);
 
 /*
  * How many connections the process may hold: the soft RLIMIT_NOFILE, raised to the hard one,

@@ -24,7 +24,7 @@
 #define SESSION_MAGIC 0x5e551011u
 
 /* Frames decoded together before the first is applied. */
-#define GATHER_MAX 256
+#define GATHER_MAX 64
 
 struct gathered {
 	struct request req;
@@ -38,15 +38,19 @@ struct call {
 	const struct request *req;
 	struct moment now;
 	uint64_t ticket; /* of the engine event made for it, or 0 */
+	bool made_key;   /* CALL_TICKET: the update left its key to the engine */
 };
+
+/* Of the request being answered, when the engine answers it within its step, as it does all updates: it
+ * needs no ticket to be found by. No other has this number. */
+#define CALL_TICKET UINT64_MAX
 
 /* The results of a batch, while its updates are applied one by one. */
 struct batch {
 	struct wire_list *results; /* owned */
 	struct wire_list *spoiled; /* owned; as `results`, but STORAGE_ERROR for the durable ones */
 	size_t n;
-	bool made_key; /* the update being applied left its key to the engine */
-	bool durable;  /* any of them; from then on both lists are kept */
+	bool durable; /* any of them; from then on both lists are kept */
 };
 
 struct watch;
@@ -70,6 +74,7 @@ struct service {
 	struct gathered *gathered; /* owned; GATHER_MAX of them */
 	struct wire_list *list;    /* owned */
 	struct buf scratch;        /* a reply that will be held */
+	struct buf_spare spare;    /* of the sessions' outputs, which most leave empty */
 	struct buf busy;           /* the reply for who is turned away */
 	const struct run_record
 		*run_of; /* whose encoding is in run_bytes, for this step; or NULL */
@@ -127,12 +132,15 @@ reply_status(struct session *s, uint64_t request_id, enum status st, const char 
 /* The engine's answer to `t`, which is given back. */
 void
 reply_job(struct service *svc, struct ticket *t, const struct job_reply *r, bool durable);
+/* The same to the call, an update with CALL_TICKET. */
+void
+reply_update(struct service *svc, const struct job_reply *r, bool durable);
 /* One more result of the batch. */
 void
 batch_add(struct service *svc, const struct job_reply *r, bool durable);
-/* All its results are there: the reply to `t`, which is given back. */
+/* All its results are there: the reply to the call. */
 void
-reply_batch(struct service *svc, struct ticket *t);
+reply_batch(struct service *svc);
 /* Sends a held reply: itself when `error` is 0, else STORAGE_ERROR in its place; and frees it. */
 void
 held_release(struct held *h, int error);
@@ -154,8 +162,11 @@ service_ask(struct service *svc, struct call *c, struct engine_event *ev, bool m
 void
 session_close(struct session *s);
 /* Bytes of replies that are not sent: in the output, or held. */
-size_t
-session_unsent(const struct session *s);
+static inline size_t
+session_unsent(const struct session *s)
+{
+	return buf_len(&s->out) + s->held_bytes;
+}
 
 /* ---- watch.c ---- */
 

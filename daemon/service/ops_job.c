@@ -42,14 +42,21 @@ void
 op_update(struct service *svc, struct call *c)
 {
 	const struct op_update *u = &c->req->update;
-	struct engine_event ev = { .kind = EV_UPDATE, .update = u };
+	const struct engine_event ev = {
+		.kind = EV_UPDATE,
+		.ticket = CALL_TICKET,
+		.run_token = c->req->run_token,
+		.update = u,
+	};
 	const char *why;
 	enum status st = update_status(svc, c, u, &why);
 
-	if (st == ST_OK)
-		service_ask(svc, c, &ev, u->job.key.n == 0);
-	else
+	if (st == ST_OK) {
+		c->made_key = u->job.key.n == 0;
+		service_step(svc, c->now, &ev);
+	} else {
 		reply_status(c->s, c->req->id, st, why);
+	}
 }
 
 /* One update of a batch, with its result. The engine answers updates within their step. */
@@ -57,23 +64,23 @@ static void
 batch_apply(struct service *svc, struct call *c, size_t i)
 {
 	const struct op_update *u = &c->req->batch.v[i];
-	struct engine_event ev = {
+	const struct engine_event ev = {
 		.kind = EV_UPDATE,
-		.ticket = c->ticket,
+		.ticket = CALL_TICKET,
 		.run_token = c->req->run_token,
 		.update = u,
 	};
 	const char *const *whys = c->req->batch.why;
 	struct job_reply refused = { .status = ST_INVALID, .message = whys ? whys[i] : NULL };
 
-	svc->batch.made_key = false;
+	c->made_key = false;
 	if (!refused.message)
 		refused.status = update_status(svc, c, u, &refused.message);
 	if (refused.message) {
 		batch_add(svc, &refused, false);
 		return;
 	}
-	svc->batch.made_key = u->job.key.n == 0;
+	c->made_key = u->job.key.n == 0;
 	service_step(svc, c->now, &ev);
 	wq_assert(svc->batch.n == i + 1);
 }
@@ -92,11 +99,8 @@ batch_look_ahead(const struct service *svc, const struct op_update *v, size_t n)
 void
 op_update_batch(struct service *svc, struct call *c)
 {
-	struct ticket *t = service_ticket(svc, c, false);
 	struct batch *b = &svc->batch;
 
-	if (!t)
-		return;
 	b->n = 0;
 	b->durable = false;
 	wire_list_begin(b->results, c->req->id, ST_OK);
@@ -105,7 +109,7 @@ op_update_batch(struct service *svc, struct call *c)
 			batch_look_ahead(svc, c->req->batch.v + i, c->req->batch.n - i);
 		batch_apply(svc, c, i);
 	}
-	reply_batch(svc, t);
+	reply_batch(svc);
 }
 
 /* ---- the others ---- */

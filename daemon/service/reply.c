@@ -184,33 +184,70 @@ put_answer(struct service *svc, struct buf *out, const struct ticket *t, const s
 	return put_job(t->s, out, t, r);
 }
 
+/* What has to wait for a commit. */
+static void
+answer_later(struct service *svc, const struct ticket *t, const struct job_reply *r)
+{
+	if (svc->degraded) {
+		reply_status(t->s, t->request_id, ST_STORAGE_ERROR, storage_error.message);
+		return;
+	}
+	buf_consume(&svc->scratch, buf_len(&svc->scratch));
+	if (put_answer(svc, &svc->scratch, t, r) == 0)
+		hold(t->s, t->request_id, r->status, buf_len(&svc->scratch));
+	else
+		session_close(t->s);
+}
+
+static void
+answer(struct service *svc, const struct ticket *t, const struct job_reply *r, bool durable)
+{
+	struct buf *out = reply_begin(t->s);
+
+	if (out && must_wait(svc, durable))
+		answer_later(svc, t, r);
+	else if (out)
+		reply_end(t->s, r->status, put_answer(svc, out, t, r));
+}
+
 void
 reply_job(struct service *svc, struct ticket *t, const struct job_reply *r, bool durable)
 {
 	struct session *s = t->s;
-	struct buf *out = reply_begin(s);
 
-	if (out && must_wait(svc, durable) && svc->degraded) {
-		reply_status(s, t->request_id, ST_STORAGE_ERROR, storage_error.message);
-		out = NULL;
-	} else if (out && must_wait(svc, durable)) {
-		buf_consume(&svc->scratch, buf_len(&svc->scratch));
-		if (put_answer(svc, &svc->scratch, t, r) == 0)
-			hold(s, t->request_id, r->status, buf_len(&svc->scratch));
-		else
-			session_close(s);
-		out = NULL;
-	}
-	if (out)
-		reply_end(s, r->status, put_answer(svc, out, t, r));
+	answer(svc, t, r, durable);
 	ticket_done(svc, t);
 	changed(s);
+}
+
+void
+reply_update(struct service *svc, const struct job_reply *r, bool durable)
+{
+	const struct call *c = svc->call;
+	struct session *s = c->s;
+	struct buf *out;
+
+	if (must_wait(svc, durable)) {
+		const struct ticket t = {
+			.s = s,
+			.request_id = c->req->id,
+			.kind = REQ_UPDATE,
+			.made_key = c->made_key,
+		};
+
+		answer(svc, &t, r, durable);
+		return;
+	}
+	out = reply_begin(s);
+	if (out)
+		reply_end(s, r->status, wire_put_job_reply(out, c->req->id, r, c->made_key));
 }
 
 void
 batch_add(struct service *svc, const struct job_reply *r, bool durable)
 {
 	struct batch *b = &svc->batch;
+	bool made_key = svc->call->made_key;
 	int err = 0;
 
 	if (durable && !b->durable) {
@@ -218,9 +255,9 @@ batch_add(struct service *svc, const struct job_reply *r, bool durable)
 		err = wire_list_copy(b->spoiled, b->results);
 	}
 	if (!err && b->durable)
-		err = wire_list_result(b->spoiled, durable ? &storage_error : r, b->made_key);
+		err = wire_list_result(b->spoiled, durable ? &storage_error : r, made_key);
 	if (!err)
-		err = wire_list_result(b->results, r, b->made_key);
+		err = wire_list_result(b->results, r, made_key);
 	if (err)
 		session_close(svc->call->s);
 	count(svc, r->status);
@@ -228,10 +265,10 @@ batch_add(struct service *svc, const struct job_reply *r, bool durable)
 }
 
 void
-reply_batch(struct service *svc, struct ticket *t)
+reply_batch(struct service *svc)
 {
 	struct batch *b = &svc->batch;
-	struct session *s = t->s;
+	struct session *s = svc->call->s;
 	struct buf *out = reply_begin(s);
 	size_t n_ok;
 	int err;
@@ -243,11 +280,10 @@ reply_batch(struct service *svc, struct ticket *t)
 		if (!err)
 			err = wire_list_end(b->spoiled, 0, &svc->scratch);
 		if (!err)
-			hold(s, t->request_id, ST_OK, n_ok);
+			hold(s, svc->call->req->id, ST_OK, n_ok);
 		else
 			session_close(s);
 	} else if (out) {
 		reply_end(s, ST_OK, wire_list_end(b->results, 0, out));
 	}
-	ticket_done(svc, t);
 }

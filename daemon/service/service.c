@@ -83,6 +83,7 @@ service_free(struct service *svc)
 	x_free(svc->gathered);
 	buf_done(&svc->scratch);
 	buf_done(&svc->busy);
+	buf_spare_done(&svc->spare);
 	buf_done(&svc->run_bytes);
 	MAGIC_DONE(svc);
 	x_free(svc);
@@ -93,13 +94,18 @@ service_free(struct service *svc)
 static void
 apply_reply(struct service *svc, const struct effect *fx)
 {
-	struct ticket *t = ticket_find(&svc->tickets, fx->ticket);
+	struct ticket *t;
 
-	if (!t)
+	if (fx->ticket == CALL_TICKET) {
+		wq_assert(svc->call);
+		if (svc->call->req->kind == REQ_UPDATE_BATCH)
+			batch_add(svc, &fx->reply, fx->durable);
+		else
+			reply_update(svc, &fx->reply, fx->durable);
 		return;
-	if (t->kind == REQ_UPDATE_BATCH)
-		batch_add(svc, &fx->reply, fx->durable);
-	else
+	}
+	t = ticket_find(&svc->tickets, fx->ticket);
+	if (t)
 		reply_job(svc, t, &fx->reply, fx->durable);
 }
 

@@ -49,6 +49,9 @@ struct service_config {
 	void (*kill_run)(void *ctx, uint64_t run_id);
 	/* The session's output has grown outside session_input. */
 	void (*output_ready)(void *ctx, struct session *s);
+	/* Inside session_input, with more of it to do: what is in the output may go out now, so that
+	 * its peer works on that meanwhile. NULL: it goes out when the input is done. */
+	void (*output_early)(void *ctx, struct session *s);
 	/* Reads the configuration again; on failure a sentence in `why`. */
 	int (*reload)(void *ctx, char *why, size_t size);
 	void (*shutdown)(void *ctx, bool drain);

@@ -12,6 +12,10 @@
 #define SMALL_REPLY_MAX 1024u
 /* Updates, or as much other work, that one session may have done in one turn of the loop. */
 #define TURN_BUDGET 8192
+/* After so much of it with more to come, what has been answered leaves: the peer wakes up on another
+ * processor, reads and asks again while we go on, and neither waits for the other's whole read. Less
+ * would spend more on system calls than that gains. */
+#define EARLY_WORK 64
 
 int
 session_new(struct service *svc, const struct peer *peer, struct moment now, struct session **out)
@@ -29,6 +33,7 @@ session_new(struct service *svc, const struct peer *peer, struct moment now, str
 	buf_init(&s->out,
 		svc->cfg.output_max + WIRE_REPLY_MAX +
 			(size_t)svc->cfg.max_in_flight * SMALL_REPLY_MAX);
+	buf_use_spare(&s->out, &svc->spare);
 	list_init(&s->tickets);
 	list_init(&s->held);
 	list_init(&s->watchers);
@@ -89,18 +94,18 @@ session_output(struct session *s)
 	return &s->out;
 }
 
-size_t
-session_unsent(const struct session *s)
+static inline bool
+wants_input(const struct session *s)
 {
-	return buf_len(&s->out) + s->held_bytes;
+	return s->state != SESSION_CLOSING && session_unsent(s) < s->svc->cfg.output_max &&
+		s->in_flight < s->svc->cfg.max_in_flight;
 }
 
 bool
 session_wants_input(const struct session *s)
 {
 	CHECK_OBJ(s, SESSION_MAGIC);
-	return s->state != SESSION_CLOSING && session_unsent(s) < s->svc->cfg.output_max &&
-		s->in_flight < s->svc->cfg.max_in_flight;
+	return wants_input(s);
 }
 
 bool
@@ -229,22 +234,41 @@ look_ahead(const struct service *svc, size_t i, size_t n)
 		engine_ahead(svc->cfg.engine, names, n_names);
 }
 
+/* What a session may still do in this turn. */
+struct budget {
+	int left;
+	int early_at; /* with so much left answers leave early */
+};
+
+static void
+output_early(struct session *s, struct budget *b)
+{
+	struct service *svc = s->svc;
+
+	if (b->left > b->early_at)
+		return;
+	b->early_at = b->left - EARLY_WORK;
+	if (svc->cfg.output_early && buf_len(&s->out) > 0)
+		svc->cfg.output_early(svc->cfg.ctx, s);
+}
+
 /* Applies the batch in order until the session wants no more, or the turn's budget is spent; returns
  * how many. */
 static size_t
-apply_all(struct session *s, size_t n, struct moment now, int *budget)
+apply_all(struct session *s, size_t n, struct moment now, struct budget *b)
 {
 	size_t i = 0;
 
 	while (i < n) {
 		const struct gathered *g;
 
-		if (*budget <= 0 || !session_wants_input(s))
+		if (b->left <= 0 || !wants_input(s))
 			break;
+		output_early(s, b);
 		if (i % ENGINE_AHEAD_MAX == 0)
 			look_ahead(s->svc, i, n < i + ENGINE_AHEAD_MAX ? n : i + ENGINE_AHEAD_MAX);
 		g = &s->svc->gathered[i++];
-		*budget -= cost(&g->req);
+		b->left -= cost(&g->req);
 		apply(s, g, now);
 	}
 	return i;
@@ -290,22 +314,23 @@ int
 session_input(struct session *s, struct moment now, struct buf *in)
 {
 	size_t before = buf_len(in), n, done;
-	int err = 0, budget = TURN_BUDGET;
+	struct budget b = { TURN_BUDGET, TURN_BUDGET - EARLY_WORK };
+	int err = 0;
 	bool more;
 
 	CHECK_OBJ(s, SESSION_MAGIC);
 	do {
-		if (!session_wants_input(s) || budget <= 0)
+		if (!session_wants_input(s) || b.left <= 0)
 			break;
 		n = gather(s, in, &err);
-		done = apply_all(s, n, now, &budget);
+		done = apply_all(s, n, now, &b);
 		if (done > 0)
 			buf_consume(in, s->svc->gathered[done - 1].end);
 		if (err && done == n && s->state != SESSION_CLOSING)
 			malformed(s, err);
 	} while (n > 0);
 	s->svc->counters.bytes_in += before - buf_len(in);
-	more = budget <= 0 && session_wants_input(s) && buf_len(in) > 0;
+	more = b.left <= 0 && session_wants_input(s) && buf_len(in) > 0;
 	set_deadline(
 		s, now, buf_len(in) < before, !more && session_wants_input(s) && buf_len(in) > 0);
 	note_pause(s);

@@ -90,6 +90,13 @@ output_ready(void *ctx, struct session *s)
 	wq_assert(session_user(s) != NULL);
 }
 
+static void
+output_early(void *ctx, struct session *s)
+{
+	(void)ctx;
+	wq_assert(session_user(s) != NULL && buf_len(session_output(s)) > 0);
+}
+
 static int
 reload(void *ctx, char *why, size_t size)
 {
@@ -679,6 +686,7 @@ daemon_up(uint64_t seed)
 		.start_run = start_run,
 		.kill_run = kill_run,
 		.output_ready = output_ready,
+		.output_early = output_early,
 		.reload = reload,
 		.shutdown = shut_down,
 		.stat = stat,

@@ -33,6 +33,7 @@ struct echo {
 	size_t out_limit; /* unsent bytes at which it wants no more */
 	bool hold;        /* wants nothing for now */
 	bool closing, expired;
+	bool early; /* sends each line at once */
 	int a_turn; /* lines it takes in one call; 0: all */
 	int64_t deadline;
 };
@@ -114,6 +115,9 @@ echo_input(void *session, struct moment now, struct buf *in)
 		ck_assert_int_eq(buf_put(&e->out, buf_head(in), n), 0);
 		buf_consume(in, n);
 		n_lines++;
+		if (e->early)
+			conn_output_early(e->c);
+		ck_assert(!e->early || buf_len(&e->out) == 0);
 	}
 	return 0;
 }
@@ -964,6 +968,20 @@ START_TEST(who_does_not_read_is_not_read)
 }
 END_TEST
 
+START_TEST(what_is_said_early_leaves_within_the_input)
+{
+	int fd = pair();
+
+	last->early = true;
+	say(fd, "a\nb\nc");
+	EXPECT(fd, "a\nb\n");
+	say(fd, "\n");
+	EXPECT(fd, "c\n");
+	close(fd);
+	UNTIL(n_closed == 1);
+}
+END_TEST
+
 START_TEST(a_paused_session_goes_on_with_what_it_left)
 {
 	int fd = pair();
@@ -1192,6 +1210,7 @@ main(void)
 	tcase_add_test(tc, a_line_may_come_byte_by_byte);
 	tcase_add_test(tc, who_does_not_read_is_not_read);
 	tcase_add_test(tc, a_paused_session_goes_on_with_what_it_left);
+	tcase_add_test(tc, what_is_said_early_leaves_within_the_input);
 	tcase_add_test(tc, more_to_do_comes_turn_by_turn_and_keeps_the_loop_awake);
 	tcase_add_test(tc, a_paused_peer_that_hangs_up_is_noticed);
 	tcase_add_test(tc, requests_of_a_paused_peer_that_hangs_up_are_taken);

@@ -33,10 +33,13 @@ static struct moment now;
 struct client {
 	struct session *s;
 	struct buf in;
-	int told; /* output_ready calls */
+	int told;          /* output_ready calls */
+	int early;         /* output_early calls */
+	size_t left_early; /* bytes that such a call has sent */
 };
 static struct client a, b;
 
+static bool early_output; /* of the service that `up` makes */
 static int n_started, n_killed, n_reloads, n_shutdowns;
 static bool shutdown_drain;
 
@@ -63,6 +66,20 @@ output_ready(void *ctx, struct session *s)
 {
 	(void)ctx;
 	((struct client *)session_user(s))->told++;
+}
+
+/* The socket takes it all. */
+static void
+output_early(void *ctx, struct session *s)
+{
+	struct client *c = session_user(s);
+	struct buf *out = session_output(s);
+
+	(void)ctx;
+	ck_assert_uint_gt(buf_len(out), 0);
+	c->early++;
+	c->left_early += buf_len(out);
+	buf_consume(out, buf_len(out));
 }
 
 static int
@@ -127,6 +144,7 @@ up(void)
 		.start_run = start_run,
 		.kill_run = kill_run,
 		.output_ready = output_ready,
+		.output_early = early_output ? output_early : NULL,
 		.reload = reload,
 		.shutdown = shut_down,
 		.stat = stat,
@@ -846,7 +864,6 @@ START_TEST(durable_replies_wait_for_the_commit_that_covers_them)
 	/* Nothing is dirty now: at once. */
 	engine.mark = 2;
 	engine.reply.status = ST_UNCHANGED;
-	answer_last(EV_UPDATE, &engine.reply, false);
 	send_wait(&a, 5, "wait");
 	ck_assert_int_eq(input(&a), 0);
 	scripted_answer(&engine, scripted_last(&engine, EV_WAIT)->ticket, &engine.reply, true);
@@ -1033,6 +1050,60 @@ START_TEST(a_failed_commit_spoils_only_the_durable_updates_of_a_batch)
 	for (int i = 0; i < 4; i++)
 		ck_assert_int_eq((int)pb->results[i]->status, (int)want[i]);
 	drop(pb);
+	expect_silence(&a);
+}
+END_TEST
+
+/* ---- what leaves early ---- */
+
+static void
+up_early(void)
+{
+	early_output = true;
+	up();
+	early_output = false;
+}
+
+static void
+send_updates(struct client *c, uint64_t from, int n)
+{
+	for (int i = 0; i < n; i++)
+		send_update(c, from + (uint64_t)i, "k", ASYNC);
+}
+
+START_TEST(what_is_answered_leaves_while_more_is_done)
+{
+	size_t all;
+
+	greet(&a);
+	send_updates(&a, 200, 64);
+	ck_assert_int_eq(input(&a), 0);
+	ck_assert_int_eq(a.early, 0);
+	all = buf_len(session_output(a.s));
+	buf_consume(session_output(a.s), all);
+	send_updates(&a, 300, 130);
+	ck_assert_int_eq(input(&a), 0);
+	ck_assert_int_eq(a.early, 2);
+	ck_assert_uint_eq(a.left_early, 2 * all);
+	expect(&a, 428, ST_CREATED);
+	expect(&a, 429, ST_CREATED);
+	expect_silence(&a);
+}
+END_TEST
+
+START_TEST(a_batch_counts_by_its_updates)
+{
+	greet(&a);
+	fill_batch(64);
+	send_batch(&a, 2, 64);
+	ck_assert_int_eq(input(&a), 0);
+	ck_assert_int_eq(a.early, 0);
+	drop(next_reply(&a));
+	send_batch(&a, 3, 64);
+	send_update(&a, 4, "k", ASYNC);
+	ck_assert_int_eq(input(&a), 0);
+	ck_assert_int_eq(a.early, 1);
+	expect(&a, 4, ST_CREATED);
 	expect_silence(&a);
 }
 END_TEST
@@ -1394,6 +1465,11 @@ main(void)
 	tcase_add_test(tc, requests_that_look_at_much_are_spread_over_turns);
 	tcase_add_test(tc, outputs_of_runs_are_left_out_while_the_peer_does_not_read);
 	tcase_add_test(tc, a_peer_that_reads_gets_an_output_of_any_size);
+
+	tc = unit_case(s, "early");
+	tcase_add_checked_fixture(tc, up_early, down);
+	tcase_add_test(tc, what_is_answered_leaves_while_more_is_done);
+	tcase_add_test(tc, a_batch_counts_by_its_updates);
 
 	tc = unit_case(s, "durable");
 	tcase_add_checked_fixture(tc, up, down);
