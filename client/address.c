@@ -1,6 +1,8 @@
 #include "address.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +65,15 @@ parse_tcp(const char *s, struct address *out)
 	return parse_port(port, out->port);
 }
 
+static int
+parse_tls(const char *s, struct address *out)
+{
+	int err = parse_tcp(s, out);
+
+	out->kind = ADDRESS_TLS;
+	return err;
+}
+
 int
 address_parse(const char *text, struct address *out)
 {
@@ -78,12 +89,24 @@ address_parse(const char *text, struct address *out)
 	else if (strncmp(text, "tcp://", 6) == 0)
 		err = parse_tcp(text + 6, &a);
 	else if (strncmp(text, "tls://", 6) == 0)
-		err = parse_tcp(text + 6, &a) < 0 ? WQ_ERR_ADDRESS : WQ_ERR_UNSUPPORTED;
+		err = parse_tls(text + 6, &a);
 	else
 		err = WQ_ERR_ADDRESS;
 	if (err == 0)
 		*out = a;
 	return err;
+}
+
+void
+address_text(const struct address *a, char *dst, size_t size)
+{
+	bool v6 = strchr(a->host, ':');
+
+	if (a->kind == ADDRESS_UNIX)
+		snprintf(dst, size, "unix:%s", a->path);
+	else
+		snprintf(dst, size, "%s://%s%.255s%s:%s", a->kind == ADDRESS_TLS ? "tls" : "tcp",
+			v6 ? "[" : "", a->host, v6 ? "]" : "", a->port);
 }
 
 static int
@@ -132,7 +155,7 @@ address_resolve(const struct address *a, struct endpoint out[ADDRESS_ENDPOINTS],
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 
-	if (a->kind == ADDRESS_TCP)
+	if (a->kind != ADDRESS_UNIX)
 		return resolve_tcp(a, out, n);
 	memcpy(un.sun_path, a->path, sizeof un.sun_path);
 	memcpy(&out[0].sa, &un, sizeof un);

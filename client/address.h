@@ -9,7 +9,7 @@
 
 #define ADDRESS_ENDPOINTS 8 /* of one host name that are tried */
 
-enum address_kind { ADDRESS_UNIX, ADDRESS_TCP };
+enum address_kind { ADDRESS_UNIX, ADDRESS_TCP, ADDRESS_TLS };
 
 struct address {
 	enum address_kind kind;
@@ -23,9 +23,12 @@ struct endpoint {
 	socklen_t len;
 };
 
-/* NULL: $WQ_SERVER, else the default. 0, WQ_ERR_ADDRESS, WQ_ERR_UNSUPPORTED (tls://). */
+/* NULL: $WQ_SERVER, else the default. 0 or WQ_ERR_ADDRESS. */
 int
 address_parse(const char *text, struct address *out);
+/* As it was parsed. */
+void
+address_text(const struct address *a, char *dst, size_t size);
 /*
  * Fills `out` and *n (>= 1). A literal address never blocks; a host name asks the system's
  * resolver, which may. 0 or -errno (-EHOSTUNREACH: no such host).

@@ -1,7 +1,7 @@
 /*
  * The connection: one descriptor, or a reason why there is none and a time of the next try.
  *
- *   CLOSED ----> CONNECTING --connected--> HELLO --answered--> UP
+ *   CLOSED ----> CONNECTING --connected--> HELLO --answered--> UP     (tls://: TLS before HELLO)
  *     ^            |   ^                     |                  |
  *     |         failed |                  refused             broken
  *     |            v   |                     |                  |
@@ -27,7 +27,8 @@
 static const unsigned link_edges[] = {
 	/* to itself or to WAIT: the try ended before there was a descriptor */
 	[LINK_CLOSED] = TO(LINK_CONNECTING) | TO(LINK_WAIT) | TO(LINK_CLOSED),
-	[LINK_CONNECTING] = TO(LINK_HELLO) | TO(LINK_WAIT) | TO(LINK_CLOSED),
+	[LINK_CONNECTING] = TO(LINK_HELLO) | TO(LINK_TLS) | TO(LINK_WAIT) | TO(LINK_CLOSED),
+	[LINK_TLS] = TO(LINK_HELLO) | TO(LINK_WAIT) | TO(LINK_CLOSED),
 	[LINK_HELLO] = TO(LINK_UP) | TO(LINK_WAIT) | TO(LINK_CLOSED),
 	[LINK_UP] = TO(LINK_WAIT) | TO(LINK_CLOSED),
 	[LINK_WAIT] = TO(LINK_CONNECTING) | TO(LINK_WAIT) | TO(LINK_CLOSED),
@@ -50,6 +51,8 @@ link_init(struct link *l)
 static void
 fd_close(struct link *l)
 {
+	tls_free(l->tls, l->fd);
+	l->tls = NULL;
 	if (l->fd >= 0)
 		close(l->fd);
 	l->fd = -1;
@@ -93,14 +96,10 @@ next_pause_ns(wq_t *wq)
 static void
 say_why(wq_t *wq, int error)
 {
-	const struct address *a = &wq->addr;
-	char text[MESSAGE_MAX];
+	char address[MESSAGE_MAX / 2 + 100], text[MESSAGE_MAX];
 
-	if (a->kind == ADDRESS_UNIX)
-		snprintf(text, sizeof text, "unix:%s: %s", a->path, wq_strerror(error));
-	else
-		snprintf(text, sizeof text, "tcp://%.255s:%s: %s", a->host, a->port,
-			wq_strerror(error));
+	address_text(&wq->addr, address, sizeof address);
+	snprintf(text, sizeof text, "%s: %s", address, wq_strerror(error));
 	message_set(wq, text);
 }
 
@@ -241,6 +240,17 @@ connect_result(int fd)
 }
 
 static int
+greet(wq_t *wq, int64_t now)
+{
+	int err = hello_encode(wq);
+
+	if (err < 0)
+		return link_down(wq, now, err, true);
+	link_move(&wq->link, LINK_HELLO);
+	return 0;
+}
+
+static int
 turn_connecting(wq_t *wq, int64_t now)
 {
 	struct link *l = &wq->link;
@@ -250,16 +260,48 @@ turn_connecting(wq_t *wq, int64_t now)
 		return connect_failed(wq, now, r);
 	if (r == 0)
 		return now < l->this_until_ns ? 0 : connect_failed(wq, now, -ETIMEDOUT);
-	r = hello_encode(wq);
+	if (wq->addr.kind != ADDRESS_TLS)
+		return greet(wq, now);
+	r = secure_begin(wq);
 	if (r < 0)
 		return link_down(wq, now, r, true);
-	link_move(l, LINK_HELLO);
+	link_move(l, LINK_TLS);
 	return 0;
+}
+
+static int
+turn_tls(wq_t *wq, int64_t now)
+{
+	int r = secure_turn(wq);
+
+	if (r < 0)
+		return link_down(wq, now, r, is_fatal(r));
+	if (r > 0)
+		return greet(wq, now);
+	return now < wq->link.try_until_ns ? 0 : link_down(wq, now, -ETIMEDOUT, false);
+}
+
+static int
+send_hello_secure(struct link *l, int64_t now)
+{
+	int err;
+
+	if (l->hello_off == 0) {
+		err = tls_put(l->tls, l->hello, l->hello_len);
+		if (err < 0)
+			return err;
+		l->hello_off = l->hello_len;
+		l->hello_sent_ns = now;
+	}
+	err = tls_flush(l->tls, l->fd);
+	return err < 0 ? system_error(-err) : 0;
 }
 
 static int
 send_hello(struct link *l, int64_t now)
 {
+	if (l->tls)
+		return send_hello_secure(l, now);
 	while (l->hello_off < l->hello_len) {
 		ssize_t n = send(
 			l->fd, l->hello + l->hello_off, l->hello_len - l->hello_off, MSG_NOSIGNAL);
@@ -305,7 +347,7 @@ turn_up(wq_t *wq, int64_t now, int ready)
 	int err = 0;
 	bool fatal;
 
-	if (ready & WQ_READABLE)
+	if ((ready & WQ_READABLE) || (wq->link.tls && tls_pending(wq->link.tls)))
 		err = recv_turn(wq, now);
 	if (err == 0)
 		err = send_turn(wq, now);
@@ -366,6 +408,8 @@ link_turn(wq_t *wq, int64_t now, int ready)
 	}
 	if (err == 0 && l->state == LINK_CONNECTING)
 		err = turn_connecting(wq, now);
+	if (err == 0 && l->state == LINK_TLS)
+		err = turn_tls(wq, now);
 	if (err == 0 && l->state == LINK_HELLO)
 		err = turn_hello(wq, now, ready);
 	if (err == 0 && l->state == LINK_UP)
@@ -383,6 +427,7 @@ link_next_due(const wq_t *wq)
 		return l->gone ? NEVER_NS : 0;
 	case LINK_CONNECTING:
 		return l->this_until_ns;
+	case LINK_TLS:
 	case LINK_HELLO:
 		return l->try_until_ns;
 	case LINK_WAIT:

@@ -50,6 +50,10 @@ enum ctl_exit {
 enum ctl_option_id {
 	OPT_SERVER,
 	OPT_JSON,
+	OPT_TLS_CA,
+	OPT_TLS_CERT,
+	OPT_TLS_KEY,
+	OPT_INSECURE,
 	OPT_TIMEOUT,
 	OPT_QUIET,
 	OPT_HELP,

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ctl_out.h"
@@ -17,6 +18,24 @@ ctl_wait_ms(const struct ctl *c)
 	int64_t ms = ctl_num(c, OPT_TIMEOUT, -1);
 
 	return ms > INT_MAX / 2 ? INT_MAX / 2 : (int)ms;
+}
+
+/* What the library takes from the environment, options give it there: runs of `work` inherit it. */
+static void
+give_environment(const struct ctl *c)
+{
+	static const struct {
+		enum ctl_option_id id;
+		const char *name;
+	} given[] = {
+		{ OPT_TLS_CA, "WQ_TLS_CA" },
+		{ OPT_TLS_CERT, "WQ_TLS_CERT" },
+		{ OPT_TLS_KEY, "WQ_TLS_KEY" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(given); i++)
+		if (ctl_given(c, given[i].id))
+			setenv(given[i].name, c->opt[given[i].id].text, 1);
 }
 
 /*
@@ -35,15 +54,21 @@ ctl_connect(struct ctl *c)
 	int rc;
 
 	snprintf(options, sizeof options,
-		"client=wqctl,reconnect=no,resend=no,connect_timeout=%dms,timeout=%dms", connect,
-		timeout > 0 ? timeout : REPLY_MS);
+		"client=wqctl,reconnect=no,resend=no,connect_timeout=%dms,timeout=%dms,insecure=%s",
+		connect, timeout > 0 ? timeout : REPLY_MS,
+		ctl_given(c, OPT_INSECURE) ? "yes" : "no");
+	give_environment(c);
 	rc = wq_connect(c->server, options, &c->wq);
 	if (rc == 0)
 		return 0;
 	c->wq = NULL;
 	if (rc == WQ_ERR_ADDRESS)
 		return ctl_error(c, CTL_USAGE, wq_error_word(rc),
-			"'%s' is no address (unix:PATH or tcp://HOST:PORT)", c->server);
+			"'%s' is no address (unix:PATH, tcp://HOST:PORT or tls://HOST:PORT)",
+			c->server);
+	if (rc == WQ_ERR_TLS || rc == WQ_ERR_UNTRUSTED || rc == WQ_ERR_WRONG_NAME ||
+		rc == WQ_ERR_EXPIRED)
+		return ctl_error(c, CTL_FAILED, wq_error_word(rc), "%s", wq_message(NULL));
 	if (rc == -ENOMEM || rc == WQ_ERR_UNSUPPORTED)
 		return ctl_error(
 			c, CTL_FAILED, wq_error_word(rc), "%s: %s", c->server, wq_strerror(rc));

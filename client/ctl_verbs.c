@@ -41,9 +41,18 @@ _Static_assert(WQ_TIMERS_EXPEDITE == 1 && WQ_TIMERS_CANCEL == 2, "timers_words")
 /* clang-format off */
 const struct ctl_option ctl_global_options[] = {
 	VALUE(OPT_SERVER, "server", KIND_TEXT, "ADDRESS",
-		"the daemon: unix:PATH or tcp://HOST:PORT; else $WQ_SERVER, else "
+		"the daemon: unix:PATH, tcp://HOST:PORT or tls://HOST:PORT; else $WQ_SERVER, else "
 		CTL_DEFAULT_SERVER),
 	FLAG(OPT_JSON, "json", "one JSON value on stdout, errors included"),
+	VALUE(OPT_TLS_CA, "tls-ca", KIND_FILE, "PATH",
+		"file or folder of those who may have issued the daemon's certificate; else "
+		"$WQ_TLS_CA, else the system's"),
+	VALUE(OPT_TLS_CERT, "tls-cert", KIND_FILE, "FILE",
+		"certificate to show to the daemon; else $WQ_TLS_CERT"),
+	VALUE(OPT_TLS_KEY, "tls-key", KIND_FILE, "FILE",
+		"its private key; else $WQ_TLS_KEY, else it is in the same file"),
+	FLAG(OPT_INSECURE, "insecure",
+		"talk to whoever answers at a tls:// address, and warn of it"),
 	DURATION(OPT_TIMEOUT, "timeout",
 		"give up after this long (exit status 7); without it, verbs that wait do so without "
 		"limit and all others for 30s"),

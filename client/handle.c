@@ -104,12 +104,16 @@ connect_over(const wq_t *wq, const void *arg)
 	return l->state == LINK_UP || (l->last_error < 0 && l->last_error != -EAGAIN);
 }
 
+/* Of the wq_connect that failed last. */
+static _Thread_local char connect_message[MESSAGE_MAX];
+
 int
 wq_connect(const char *server, const char *options, wq_t **out)
 {
 	wq_t *wq;
 	int err = wq_new(server, &wq);
 
+	connect_message[0] = '\0';
 	if (err < 0)
 		return err;
 	err = options_set_list(&wq->opt, options);
@@ -124,6 +128,7 @@ wq_connect(const char *server, const char *options, wq_t **out)
 			err = -ETIMEDOUT;
 	}
 	if (err < 0) {
+		memcpy(connect_message, wq->message, sizeof connect_message);
 		wq_free(wq);
 		return err;
 	}
@@ -166,6 +171,13 @@ wq_fd(const wq_t *wq)
 	return wq->link.fd;
 }
 
+/* Encrypted bytes that the socket has not taken. */
+static bool
+has_raw(const struct link *l)
+{
+	return l->tls && tls_unsent(l->tls) > 0;
+}
+
 int
 wq_events(const wq_t *wq)
 {
@@ -177,10 +189,12 @@ wq_events(const wq_t *wq)
 		break;
 	case LINK_CONNECTING:
 		return WQ_WRITABLE;
+	case LINK_TLS:
+		return WQ_READABLE | (tls_unsent(l->tls) ? WQ_WRITABLE : 0);
 	case LINK_HELLO:
-		return WQ_READABLE | (l->hello_off < l->hello_len ? WQ_WRITABLE : 0);
+		return WQ_READABLE | (l->hello_off < l->hello_len || has_raw(l) ? WQ_WRITABLE : 0);
 	case LINK_UP:
-		return WQ_READABLE | (wq->pend.unsent ? WQ_WRITABLE : 0);
+		return WQ_READABLE | (wq->pend.unsent || has_raw(l) ? WQ_WRITABLE : 0);
 	}
 	return 0;
 }
@@ -192,7 +206,8 @@ wq_timeout_ms(const wq_t *wq)
 	int64_t expiry = pending_next_expiry(&wq->pend, wq->link.state == LINK_UP);
 	int64_t left;
 
-	if (wq->pend.local_head)
+	if (wq->pend.local_head ||
+		(wq->link.state == LINK_UP && wq->link.tls && tls_pending(wq->link.tls)))
 		return 0;
 	if (expiry < due)
 		due = expiry;
@@ -251,5 +266,5 @@ wq_on_change(wq_t *wq, wq_change_cb cb, void *arg)
 const char *
 wq_message(const wq_t *wq)
 {
-	return wq->message;
+	return wq ? wq->message : connect_message;
 }

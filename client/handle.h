@@ -18,6 +18,7 @@
 #include "pb.h"
 #include "pending.h"
 #include "scratch.h"
+#include "tls.h"
 #include "wq.h"
 
 #define NS_PER_MS 1000000ll
@@ -36,19 +37,21 @@
 
 /* ---- the connection (conn.c) ---- */
 
-enum link_state { LINK_CLOSED, LINK_CONNECTING, LINK_HELLO, LINK_UP, LINK_WAIT };
+enum link_state { LINK_CLOSED, LINK_CONNECTING, LINK_TLS, LINK_HELLO, LINK_UP, LINK_WAIT };
 
 struct link {
 	enum link_state state;
-	int fd; /* -1: none */
+	int fd;          /* -1: none */
+	struct tls *tls; /* owned; NULL: plain, or no connection */
 	struct endpoint ends[ADDRESS_ENDPOINTS];
 	size_t n_ends, end;    /* `end`: the one being tried */
-	int64_t try_until_ns;  /* CONNECTING, HELLO: for all that are left */
-	int64_t this_until_ns; /* CONNECTING, HELLO: for this one */
+	int64_t try_until_ns;  /* CONNECTING, TLS, HELLO: for all that are left */
+	int64_t this_until_ns; /* CONNECTING: for this one */
 	int64_t retry_at_ns;   /* WAIT */
 	int64_t pause_ms;      /* the pause before the next try; 0: none was needed yet */
 	int64_t up_since_ns;   /* UP */
 	int last_error;        /* why there is no connection; 0: none was lost */
+	bool warned;           /* that it does not know who the daemon is */
 	bool gone;             /* CLOSED, and stays so until a request wants it */
 	uint64_t hello_id;
 	uint8_t hello[HELLO_MAX];
@@ -122,6 +125,15 @@ void
 link_want(wq_t *wq);
 int64_t
 link_next_due(const wq_t *wq);
+
+/* ---- TLS of the connection (secure.c) ---- */
+
+/* Makes link.tls for a socket that is connected. 0 or a negative error, the message set. */
+int
+secure_begin(wq_t *wq);
+/* A step of the handshake. 1: done; 0: it goes on; a negative error, the message set. */
+int
+secure_turn(wq_t *wq);
 
 /* ---- sending (send.c) ---- */
 

@@ -22,7 +22,9 @@ noinst_LTLIBRARIES += %reldir%/libwqclient.la
 	%reldir%/reply.c \
 	%reldir%/request.c \
 	%reldir%/scratch.c %reldir%/scratch.h \
+	%reldir%/secure.c \
 	%reldir%/send.c \
+	%reldir%/tls.c %reldir%/tls.h \
 	%reldir%/watch.c \
 	%reldir%/words.c
 %canon_reldir%_libwqclient_la_LIBADD = proto/libwqpb.la
@@ -31,7 +33,8 @@ noinst_LTLIBRARIES += %reldir%/libwqclient.la
 # Neither: revision + 1.
 lib_LTLIBRARIES += %reldir%/libwq.la
 %canon_reldir%_libwq_la_SOURCES =
-%canon_reldir%_libwq_la_LIBADD = %reldir%/libwqclient.la $(PROTOBUF_C_LIBS)
+%canon_reldir%_libwq_la_LIBADD = %reldir%/libwqclient.la $(PROTOBUF_C_LIBS) \
+	$(OPENSSL_LIBS)
 %canon_reldir%_libwq_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
 	-Wl,--version-script=$(srcdir)/%reldir%/libwq.map
 EXTRA_%canon_reldir%_libwq_la_DEPENDENCIES = %reldir%/libwq.map

@@ -35,6 +35,17 @@ const struct option_row option_table[] = {
 	{ "sole_updater", OPTION_BOOL, AT(sole_updater), 0, 1, "no",
 		"the caller alone changes its jobs: updates that give a slack and stay inside it are "
 		"answered here" },
+	{ "tls_ca", OPTION_NAME, AT(tls_ca), 0, OPTION_PATH_MAX, "<$WQ_TLS_CA>",
+		"file or folder of those who may have issued the daemon's certificate; empty: the "
+		"system's" },
+	{ "tls_cert", OPTION_NAME, AT(tls_cert), 0, OPTION_PATH_MAX, "<$WQ_TLS_CERT>",
+		"file of the client's own certificate and its chain; empty: none" },
+	{ "tls_key", OPTION_NAME, AT(tls_key), 0, OPTION_PATH_MAX, "<$WQ_TLS_KEY>",
+		"file of its private key; empty: in the same file" },
+	{ "tls_name", OPTION_NAME, AT(tls_name), 0, OPTION_PATH_MAX, "<the address's host>",
+		"name that the daemon's certificate has to have" },
+	{ "insecure", OPTION_BOOL, AT(insecure), 0, 1, "no",
+		"takes whatever certificate the daemon shows; a warning says so on standard error" },
 };
 /* clang-format on */
 const size_t option_count = sizeof option_table / sizeof *option_table;
@@ -137,7 +148,7 @@ static int
 set_pair(struct options *o, const char *text, size_t n)
 {
 	const char *eq = memchr(text, '=', n);
-	char name[32], value[128];
+	char name[32], value[OPTION_PATH_MAX + 1];
 	size_t name_len = eq ? (size_t)(eq - text) : 0;
 	size_t value_len = eq ? n - name_len - 1 : 0;
 
@@ -178,12 +189,25 @@ clean_name(char dst[OPTION_CLIENT_MAX + 1], const char *name)
 	dst[n] = '\0';
 }
 
+/* A value that is no good counts as none: it is the environment's, not the caller's. */
+static void
+from_environment(struct options *o, const char *variable, const char *option)
+{
+	const char *value = secure_getenv(variable);
+
+	if (value)
+		(void)options_set(o, option, value);
+}
+
 /* What the process says of itself. */
 static void
 from_process(struct options *o)
 {
 	const char *token = secure_getenv("WQ_RUN_TOKEN");
 
+	from_environment(o, "WQ_TLS_CA", "tls_ca");
+	from_environment(o, "WQ_TLS_CERT", "tls_cert");
+	from_environment(o, "WQ_TLS_KEY", "tls_key");
 	if (program_invocation_short_name)
 		clean_name(o->client, program_invocation_short_name);
 	if (token && options_set(o, "run_token", token) < 0)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define OPTION_CLIENT_MAX 64 /* bytes, as the protocol has it */
+#define OPTION_PATH_MAX   1023
 
 struct options {
 	char client[OPTION_CLIENT_MAX + 1];
@@ -21,6 +22,11 @@ struct options {
 	int64_t max_in_flight;
 	uint64_t run_token; /* 0: none */
 	bool sole_updater;
+	char tls_ca[OPTION_PATH_MAX + 1]; /* paths: "": none */
+	char tls_cert[OPTION_PATH_MAX + 1];
+	char tls_key[OPTION_PATH_MAX + 1];
+	char tls_name[OPTION_PATH_MAX + 1];
+	bool insecure;
 };
 
 enum option_type { OPTION_NAME, OPTION_DURATION, OPTION_BOOL, OPTION_COUNT, OPTION_TOKEN };

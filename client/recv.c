@@ -179,6 +179,26 @@ make_room(struct inbox *in)
 	return 0;
 }
 
+static ssize_t
+read_some(struct link *l, void *dst, size_t n)
+{
+	ssize_t r;
+
+	if (l->tls)
+		return tls_recv(l->tls, l->fd, dst, n);
+	r = recv(l->fd, dst, n, MSG_DONTWAIT);
+	return r < 0 ? -errno : r;
+}
+
+static int
+recv_error(wq_t *wq, int err)
+{
+	if (err > -2000)
+		return system_error(-err);
+	message_set(wq, tls_why(wq->link.tls));
+	return err;
+}
+
 int
 recv_turn(wq_t *wq, int64_t now)
 {
@@ -191,11 +211,11 @@ recv_turn(wq_t *wq, int64_t now)
 		err = make_room(in);
 		if (err < 0)
 			return err;
-		n = recv(wq->link.fd, in->data + in->end, in->cap - in->end, MSG_DONTWAIT);
-		if (n < 0 && errno == EINTR)
+		n = read_some(&wq->link, in->data + in->end, in->cap - in->end);
+		if (n == -EINTR)
 			continue;
 		if (n < 0)
-			return errno == EAGAIN ? 0 : system_error(errno);
+			return n == -EAGAIN ? 0 : recv_error(wq, (int)n);
 		if (n == 0)
 			return WQ_ERR_CLOSED;
 		in->end += (size_t)n;

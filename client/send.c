@@ -9,7 +9,7 @@
 
 #include "handle.h"
 
-#define IOV_COUNT 64
+#define IOV_COUNT 256
 
 /* The length before a message, as a varint; returns its bytes, at most 5. */
 static size_t
@@ -248,11 +248,40 @@ advance(wq_t *wq, size_t n, int64_t now)
 	wq->link.out_off = n;
 }
 
+/* Requests become text of one record, however small each is, while the last record has left. */
+static int
+send_secure(wq_t *wq, int64_t now)
+{
+	struct link *l = &wq->link;
+	uint8_t text[TLS_PUT_MAX];
+	struct iovec iov[IOV_COUNT];
+	size_t n_iov, n, k;
+	int err;
+
+	for (;;) {
+		err = tls_flush(l->tls, l->fd);
+		if (err < 0 || tls_unsent(l->tls) > 0 || !wq->pend.unsent)
+			return err < 0 ? system_error(-err) : 0;
+		gather(wq, iov, &n_iov);
+		n = 0;
+		for (size_t i = 0; i < n_iov && n < sizeof text; i++, n += k) {
+			k = iov[i].iov_len < sizeof text - n ? iov[i].iov_len : sizeof text - n;
+			memcpy(text + n, iov[i].iov_base, k);
+		}
+		err = tls_put(l->tls, text, n);
+		if (err < 0)
+			return err;
+		advance(wq, n, now);
+	}
+}
+
 int
 send_turn(wq_t *wq, int64_t now)
 {
 	struct iovec iov[IOV_COUNT];
 
+	if (wq->link.tls)
+		return send_secure(wq, now);
 	while (wq->pend.unsent) {
 		struct msghdr msg = { .msg_iov = iov };
 		ssize_t n;

@@ -33,14 +33,18 @@
 	X(WQ_EXISTS,              "EXISTS",              "it exists already")
 
 #define ERROR_LIST(X) \
-	X(WQ_ERR_ADDRESS,     "ADDRESS",     "not an address: unix:PATH or tcp://HOST:PORT") \
+	X(WQ_ERR_ADDRESS,     "ADDRESS",     "not an address: unix:PATH, tcp://HOST:PORT or tls://HOST:PORT") \
 	X(WQ_ERR_CLOSED,      "CLOSED",      "the connection is gone; it is not known whether the request was done") \
 	X(WQ_ERR_PROTOCOL,    "PROTOCOL",    "the peer does not speak wq.v1") \
 	X(WQ_ERR_TOO_MANY,    "TOO_MANY",    "too many requests wait for replies") \
 	X(WQ_ERR_TOO_LARGE,   "TOO_LARGE",   "larger than the daemon takes") \
 	X(WQ_ERR_OPTION,      "OPTION",      "unknown option, bad value, or set too late") \
 	X(WQ_ERR_TIMEOUT,     "NO_REPLY",    "no reply in time; the request may have been done") \
-	X(WQ_ERR_UNSUPPORTED, "UNSUPPORTED", "not in this version of the library")
+	X(WQ_ERR_UNSUPPORTED, "UNSUPPORTED", "not in this version of the library") \
+	X(WQ_ERR_TLS,         "TLS",         "no TLS connection") \
+	X(WQ_ERR_UNTRUSTED,   "UNTRUSTED",   "the daemon's certificate is issued by nobody who is trusted") \
+	X(WQ_ERR_WRONG_NAME,  "WRONG_NAME",  "the daemon's certificate is for another name") \
+	X(WQ_ERR_EXPIRED,     "EXPIRED",     "the daemon's certificate has expired, or is not valid yet")
 /* clang-format on */
 
 #define AS_WORD(name, word, sentence) \

@@ -133,7 +133,7 @@ typedef enum wq_timers {
 } wq_timers_t;
 
 /* Errors of the library itself. */
-#define WQ_ERR_ADDRESS     (-2000) /* not "unix:PATH" or "tcp://HOST:PORT" */
+#define WQ_ERR_ADDRESS     (-2000) /* not "unix:PATH", "tcp://HOST:PORT" or "tls://HOST:PORT" */
 #define WQ_ERR_CLOSED      (-2001) /* no connection, and the request may not be resent */
 #define WQ_ERR_PROTOCOL    (-2002) /* the peer does not speak wq.v1 */
 #define WQ_ERR_TOO_MANY    (-2003) /* "max_in_flight" requests wait already */
@@ -141,6 +141,10 @@ typedef enum wq_timers {
 #define WQ_ERR_OPTION      (-2005) /* unknown option or bad value */
 #define WQ_ERR_TIMEOUT     (-2006) /* no reply in time; the request may have been done */
 #define WQ_ERR_UNSUPPORTED (-2007) /* not in this build or version */
+#define WQ_ERR_TLS         (-2008) /* no TLS connection: wq_message() says why */
+#define WQ_ERR_UNTRUSTED   (-2009) /* nobody who is trusted has issued the daemon's certificate */
+#define WQ_ERR_WRONG_NAME  (-2010) /* it is the certificate of somebody else */
+#define WQ_ERR_EXPIRED     (-2011) /* it has expired, or is not valid yet */
 
 /* ---- handles ---- */
 
@@ -149,7 +153,7 @@ typedef enum wq_timers {
  * without connecting: that happens in the first wq_process, and again by itself,
  * with growing jittered pauses, when the connection breaks. A host name is asked
  * of the system's resolver then, which may block; numeric addresses never do.
- * 0, WQ_ERR_ADDRESS, WQ_ERR_UNSUPPORTED (tls://), -ENOMEM. *out is owned: wq_free.
+ * 0, WQ_ERR_ADDRESS, -ENOMEM. *out is owned: wq_free.
  */
 int
 wq_new(const char *server, wq_t **out);
@@ -183,6 +187,13 @@ wq_free(wq_t *wq);
  *   run_token        $WQ_RUN_TOKEN  sent along: says which run the caller is part of
  *   sole_updater     no       the caller alone changes its jobs: updates that give a slack and stay
  *                             inside it are answered SKIPPED by the library itself
+ *   tls_ca           $WQ_TLS_CA    file or folder of those who may have issued the daemon's
+ *                             certificate; empty: the system's
+ *   tls_cert         $WQ_TLS_CERT  file of the client's own certificate and its chain; empty: none
+ *   tls_key          $WQ_TLS_KEY   file of its private key; empty: in the same file
+ *   tls_name         host     name that the daemon's certificate has to have
+ *   insecure         no       take whatever certificate the daemon shows; a warning says so on
+ *                             standard error
  *
  * After a reconnect these are sent again: what was not sent yet; what only looks or waits; and,
  * with "resend", update, batch, cancel, wq_job and wq_completion, for at most 9 minutes (the daemon
@@ -629,7 +640,8 @@ wq_strerror(int error);
 const char *
 wq_error_word(int error);
 /* The daemon's own words on the last error, or what the library has to add to it (which address,
- * which argument); "" when none. Each blocking call begins with none. Borrowed until the next call. */
+ * which argument); "" when none. Each blocking call begins with none. Borrowed until the next call. NULL: of the
+ * latest wq_connect of this thread, which failed. */
 const char *
 wq_message(const wq_t *wq);
 /* 1 when the same request may succeed later without anybody changing it. */

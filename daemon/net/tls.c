@@ -88,7 +88,7 @@ on_ctrl(BIO *b, int cmd, long num, void *ptr)
 static BIO_METHOD *
 method_new(void)
 {
-	BIO_METHOD *m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "wqd");
+	BIO_METHOD *m = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "wqd");
 
 	if (m && BIO_meth_set_read_ex(m, on_read) && BIO_meth_set_write_ex(m, on_write) &&
 		BIO_meth_set_ctrl(m, on_ctrl))

@@ -145,7 +145,7 @@ class Daemon:
     def ctl(self, *args, check=None, input=None, env=None, timeout=PATIENCE):
         """Runs wqctl; the finished process, its exit status checked against `check`."""
         done = subprocess.run(
-            [str(WQCTL), *map(str, args)], env=dict(os.environ, WQ_SERVER=self.address, **(env or {})),
+            [str(WQCTL), *map(str, args)], env={**os.environ, "WQ_SERVER": self.address, **(env or {})},
             input=input, capture_output=True, text=True, timeout=timeout, check=False)
         if check is not None:
             assert done.returncode == check, (args, done)

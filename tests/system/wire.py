@@ -34,7 +34,8 @@ class Closed(Exception):
 class Conn:
     """One connection. `call` sends and waits; `send` and `reply` are for many in flight."""
 
-    def __init__(self, address, hello=True, timeout=30):
+    def __init__(self, address, hello=True, timeout=30, context=None, name="localhost"):
+        """`context`: an ssl.SSLContext, for tls:// addresses; `name`: whom it expects there."""
         if address.startswith("unix:"):
             self.sock = socket.socket(socket.AF_UNIX)
             self.sock.settimeout(timeout)
@@ -42,6 +43,8 @@ class Conn:
         else:
             host, _, port = address[len("tcp://"):].rpartition(":")
             self.sock = socket.create_connection((host.strip("[]"), int(port)), timeout=timeout)
+            if address.startswith("tls://"):
+                self.sock = context.wrap_socket(self.sock, server_hostname=name)
         self.buf = bytearray()
         self.kept = {}
         self.next_id = 1

@@ -1,7 +1,8 @@
 # libwq against a scripted daemon. Its allocations go through the test (client_mem.c).
 CLIENT_TEST_FILES = tests/unit/fakewqd.c tests/unit/fakewqd.h tests/unit/client_mem.c \
 	tests/unit/client_mem.h
-CLIENT_TEST_LIBS = client/libwqclient.la daemon/libwqd.a $(PROTOBUF_C_LIBS) $(CHECK_LIBS)
+CLIENT_TEST_LIBS = client/libwqclient.la daemon/libwqd.a $(PROTOBUF_C_LIBS) $(OPENSSL_LIBS) \
+	$(CHECK_LIBS)
 
 UNIT_TESTS += tests/unit/test_libwq
 tests_unit_test_libwq_SOURCES = tests/unit/test_libwq.c $(CLIENT_TEST_FILES)

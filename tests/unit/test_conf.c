@@ -265,7 +265,7 @@ START_TEST(addresses_are_checked)
 		"tcp://localhost:7421" };
 	static const char *const bad[] = { "", "unix:", "unix:a", "/run/x", "tcp://", "tcp://a",
 		"tcp://:1", "tcp://::1:5", "tcp://a:65536", "tcp://a:-1", "tcp://a:b",
-		"tcp://a/b:1", "tls://a:1",
+		"tcp://a/b:1", "tls://a", "ssl://a:1",
 		"unix:/"
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaa" };
