@@ -395,6 +395,7 @@ parts_build(struct daemon *d)
 		(r = secure_build(d)) != 0 || (r = build_listeners(d)) != 0 ||
 		(r = build_runner(d)) != 0 || (r = build_signals(d)) != 0)
 		return r;
+	parts_apply_pools(d, d->conf);
 	parts_apply_queues(d, d->conf);
 	engine_recovered(d->engine, clock_now());
 	return 0;

@@ -85,6 +85,7 @@ on_tick(void *ctx, struct moment now)
 	struct daemon *d = ctx;
 	const struct engine_event tick = { .kind = EV_TICK };
 
+	pools_tick(d, now);
 	service_step(d->svc, now, &tick);
 }
 
@@ -155,6 +156,7 @@ on_reload(void *ctx, char *why, size_t size)
 	conns_set_handshakes(d->conns, conf->tls_max_handshakes, conf->tls_handshake_ns);
 	config_free(d->conf);
 	d->conf = conf;
+	parts_apply_pools(d, conf);
 	parts_apply_queues(d, conf);
 	log_info("reloaded", "queues=%zu handlers=%zu", conf->n_queues, conf->n_handlers);
 	systemd_ready(d->sd);
@@ -254,6 +256,8 @@ on_turn(void *ctx, struct moment now)
 	due = service_turn(d->svc, now);
 	other = engine_next_due(d->engine, now);
 	due = other < due ? other : due;
+	other = pools_due(d);
+	due = other < due ? other : due;
 	other = committer_next_due(d->committer);
 	loop_tick_at(d->loop, other < due ? other : due);
 }
@@ -285,6 +289,7 @@ on_stat(void *ctx, void (*put)(void *arg, const char *name, int64_t value), void
 	put(arg, "store_bytes_written", (int64_t)ss.bytes_written);
 	put(arg, "runner_active", (int64_t)runner_active(d->runner));
 	secure_stat(d, put, arg);
+	pools_stat(d, put, arg);
 }
 
 void
@@ -292,6 +297,7 @@ daemon_service_hooks(struct service_config *cfg)
 {
 	cfg->start_run = on_start_run;
 	cfg->kill_run = on_kill_run;
+	cfg->stalled = pools_on_stalled;
 	cfg->output_ready = clients_output_ready;
 	cfg->output_early = clients_output_early;
 	cfg->reload = on_reload;

@@ -21,6 +21,7 @@ daemon_wqd_SOURCES = \
 	daemon/clients.c \
 	daemon/daemon.c daemon/daemon.h \
 	daemon/parts.h \
+	daemon/pools.c \
 	daemon/recover.c daemon/recover.h \
 	daemon/secure.c \
 	daemon/stop.c daemon/stop.h

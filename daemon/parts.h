@@ -63,6 +63,21 @@ parts_close_listeners(struct daemon *d);
 void
 parts_apply_queues(struct daemon *d, const struct config *conf);
 
+/* pools.c: pools are as the file says; before the queues, which name them. */
+void
+parts_apply_pools(struct daemon *d, const struct config *conf);
+/* Takes the samples that are due. */
+void
+pools_tick(struct daemon *d, struct moment now);
+/* When the next is. */
+int64_t
+pools_due(const struct daemon *d);
+/* The service's `stalled`. */
+void
+pools_on_stalled(void *ctx, const struct pool_stall *s);
+void
+pools_stat(struct daemon *d, void (*put)(void *arg, const char *name, int64_t value), void *arg);
+
 /* clients.c: what conns_config.protocol is made of; its ctx is the daemon. */
 struct conn_protocol
 clients_protocol(struct daemon *d);

@@ -38,6 +38,7 @@ config_free(struct config *c)
 		options_clear(&handler_scope, &c->handlers[i]);
 	x_free(c->handlers);
 	x_free(c->queues);
+	x_free(c->pools);
 	options_clear(&config_scope, c);
 	x_free(c);
 }
@@ -49,6 +50,24 @@ config_handler(const struct config *c, struct str name)
 		if (str_eq(name, str_from(c->handlers[i].name)))
 			return &c->handlers[i];
 	return NULL;
+}
+
+bool
+config_has_queue(const struct config *c, const char *name)
+{
+	for (size_t i = 0; i < c->n_queues; i++)
+		if (strcmp(c->queues[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+bool
+config_has_pool(const struct config *c, const char *name)
+{
+	for (size_t i = 0; i < c->n_pools; i++)
+		if (strcmp(c->pools[i].name, name) == 0)
+			return true;
+	return false;
 }
 
 size_t

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "engine/handler.h"
+#include "engine/pool.h"
 #include "engine/settings.h"
 
 struct config_queue {
@@ -48,6 +49,8 @@ struct config {
 	size_t n_handlers;
 	struct config_queue *queues;
 	size_t n_queues;
+	struct pool_config *pools;
+	size_t n_pools;
 };
 
 /* Reads `path` (NULL: defaults alone). On error a message of one line in *why (owned by the
@@ -63,6 +66,10 @@ config_need_restart(const struct config *old, const struct config *new, char *na
 /* NULL: no such handler. */
 const struct handler *
 config_handler(const struct config *c, struct str name);
+bool
+config_has_queue(const struct config *c, const char *name);
+bool
+config_has_pool(const struct config *c, const char *name);
 /* `wqd --dump-options`: every option and queue setting as a table; also the source of
  * wqd.conf(5). `format`: "text" or "man". */
 void

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "conf/load.h"
 #include "conf/option.h"
 
@@ -43,15 +44,18 @@ distance(const char *a, const char *b)
 static const char *
 name_at(const char *scope, size_t i)
 {
+	static const char *const sections[] = { "handler", "queue", "pool" };
 	const struct option_scope *s = *scope ? &handler_scope : &config_scope;
 
+	if (strcmp(scope, "pool") == 0)
+		s = &pool_scope;
 	if (strcmp(scope, "queue") == 0)
 		return i < queue_setting_count ? queue_setting_table[i].name : NULL;
 	if (i < s->n)
 		return s->rows[i].name;
 	if (*scope)
 		return NULL;
-	return i == s->n ? "handler" : i == s->n + 1 ? "queue" : NULL;
+	return i - s->n < 3 ? sections[i - s->n] : NULL;
 }
 
 static const char *
@@ -73,10 +77,10 @@ nearest(const char *scope, const char *name, size_t at_most)
 const char *
 option_hint(const char *scope, const char *name, char *dst, size_t size)
 {
-	static const char *const scopes[] = { "", "handler", "queue" };
+	static const char *const scopes[] = { "", "handler", "queue", "pool" };
 	const char *near = nearest(scope, name, strlen(name) > 4 ? 2 : 1);
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		if (strcmp(scope, scopes[i]) == 0 || !nearest(scopes[i], name, 0))
 			continue;
 		snprintf(dst, size, "it is an option of %s%s",
@@ -88,4 +92,24 @@ option_hint(const char *scope, const char *name, char *dst, size_t size)
 	else
 		snprintf(dst, size, "wqd --dump-options lists those that exist");
 	return dst;
+}
+
+static const struct {
+	const char *begin, *hint;
+} syntax_hints[] = {
+	{ "unexpected token",
+		"right is: NAME = VALUE, NAME = { VALUE, ... } for a list, or SECTION \"NAME\" { "
+		"... }; texts with special characters are put in quotes" },
+	{ "missing equal sign", "right is: NAME = VALUE" },
+	{ "missing opening brace", "right is: SECTION \"NAME\" { ... }" },
+	{ "missing title", "right is: SECTION \"NAME\" { ... }" },
+};
+
+const char *
+syntax_hint(const char *message)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(syntax_hints); i++)
+		if (strncmp(message, syntax_hints[i].begin, strlen(syntax_hints[i].begin)) == 0)
+			return syntax_hints[i].hint;
+	return "see wqd.conf(5)";
 }

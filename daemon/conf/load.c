@@ -38,9 +38,13 @@ struct loading {
 	uint64_t seen_here;
 	struct handler handler;
 	struct config_queue queue;
-	int action;         /* as the queue's section gives it; -1: not at all */
-	int handler_line;   /* where the queue names its handler */
-	int *handler_lines; /* of each of c->queues; owned */
+	struct pool_config pool;
+	int action;       /* as the queue's section gives it; -1: not at all */
+	int handler_line; /* where the queue names its handler */
+	int pool_line;    /* and its pool */
+	struct named_at {
+		int handler, pool;
+	} * lines; /* of each of c->queues; owned */
 };
 
 static struct loading *loading;
@@ -137,8 +141,21 @@ begin_section(struct loading *l)
 	l->action = -1;
 	l->handler = (struct handler){ 0 };
 	l->queue = (struct config_queue){ 0 };
+	l->pool = (struct pool_config){ 0 };
 	queue_settings_default(&l->queue.settings);
-	return options_default(&handler_scope, &l->handler) ? fail_errno(l, -ENOMEM) : 0;
+	if (options_default(&handler_scope, &l->handler) ||
+		options_default(&pool_scope, &l->pool.settings))
+		return fail_errno(l, -ENOMEM);
+	return 0;
+}
+
+static int
+take_pool(struct loading *l, cfg_t *cfg, size_t row, const char *value)
+{
+	const struct option *o = &pool_scope.rows[row];
+	int err = option_set(o, &l->pool.settings, value);
+
+	return err ? fail_value(l, cfg, o, value, err) : 0;
 }
 
 static int
@@ -166,6 +183,8 @@ take_setting(struct loading *l, cfg_t *cfg, size_t row, const char *value)
 	}
 	if (strcmp(s->name, "handler") == 0)
 		l->handler_line = cfg->line;
+	if (strcmp(s->name, "pool") == 0)
+		l->pool_line = cfg->line;
 	err = queue_settings_set(&l->queue.settings, str_from(s->name), str_from(value));
 	return err ? fail_value(l, cfg, &o, value, err) : 0;
 }
@@ -209,6 +228,8 @@ take_value(cfg_t *cfg, cfg_opt_t *opt, const char *value, void *result)
 		return take_top(l, cfg, (size_t)row, value, first);
 	if (is_section(cfg, &handler_scope))
 		return take_handler(l, cfg, (size_t)row, value);
+	if (is_section(cfg, &pool_scope))
+		return take_pool(l, cfg, (size_t)row, value);
 	return take_setting(l, cfg, (size_t)row, value);
 }
 
@@ -275,24 +296,58 @@ end_queue(struct loading *l, int line)
 	struct config *c = l->c;
 	struct config_queue *grown;
 	const char *what;
-	int *lines;
+	struct named_at *lines;
 
 	/* Naming a handler sets the action; what the file says stands, in whatever order. */
 	if (l->action >= 0)
 		s->action = (enum action)l->action;
 	if (queue_settings_check(s, &what))
 		return fail(l, line, "queue \"%s\": %s", l->queue.name, what);
-	lines = x_realloc(l->handler_lines, c->n_queues + 1, sizeof *lines);
+	lines = x_realloc(l->lines, c->n_queues + 1, sizeof *lines);
 	if (!lines)
 		return fail_errno(l, -ENOMEM);
-	l->handler_lines = lines;
+	l->lines = lines;
 	grown = x_realloc(c->queues, c->n_queues + 1, sizeof *grown);
 	if (!grown)
 		return fail_errno(l, -ENOMEM);
 	c->queues = grown;
-	lines[c->n_queues] = l->handler_line;
+	lines[c->n_queues] = (struct named_at){ l->handler_line, l->pool_line };
 	grown[c->n_queues++] = l->queue;
 	return 0;
+}
+
+static int
+end_pool(struct loading *l, int line)
+{
+	struct config *c = l->c;
+	struct pool_config *grown;
+
+	(void)line;
+	grown = x_realloc(c->pools, c->n_pools + 1, sizeof *grown);
+	if (!grown)
+		return fail_errno(l, -ENOMEM);
+	c->pools = grown;
+	grown[c->n_pools++] = l->pool;
+	return 0;
+}
+
+/* What ends the section, where its name goes, and how long that may be. */
+static int (*end_of(struct loading *l, cfg_t *sec, char **name, size_t *max))(
+	struct loading *l, int line)
+{
+	if (is_section(sec, &handler_scope)) {
+		*name = l->handler.name;
+		*max = HANDLER_NAME_MAX;
+		return end_handler;
+	}
+	if (is_section(sec, &pool_scope)) {
+		*name = l->pool.name;
+		*max = POOL_NAME_MAX;
+		return end_pool;
+	}
+	*name = l->queue.name;
+	*max = QUEUE_NAME_MAX;
+	return end_queue;
 }
 
 static int
@@ -300,10 +355,9 @@ end_section(cfg_t *cfg, cfg_opt_t *opt)
 {
 	struct loading *l = loading;
 	cfg_t *sec = cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1);
-	bool handler = is_section(sec, &handler_scope);
-	char *name = handler ? l->handler.name : l->queue.name;
-	size_t max = handler ? HANDLER_NAME_MAX : QUEUE_NAME_MAX;
-	char front[VALUE_SHOWN + 32];
+	char *name, front[VALUE_SHOWN + 32];
+	size_t max;
+	int (*end)(struct loading * l, int line) = end_of(l, sec, &name, &max);
 	int r;
 
 	if (begin_section(l))
@@ -315,7 +369,7 @@ end_section(cfg_t *cfg, cfg_opt_t *opt)
 			"and outer spaces",
 			where(sec, front, sizeof front), max);
 	snprintf(name, max + 1, "%s", cfg_title(sec));
-	r = handler ? end_handler(l, cfg->line) : end_queue(l, cfg->line);
+	r = end(l, cfg->line);
 	if (r == 0) {
 		options_clear(&handler_scope, &l->handler);
 		l->in_section = false;
@@ -335,44 +389,30 @@ report_unknown(struct loading *l, cfg_t *cfg, const char *name)
 		option_hint(cfg_title(cfg) ? cfg_name(cfg) : "", name, hint, sizeof hint));
 }
 
-static bool
-has_queue(const struct config *c, const char *name)
-{
-	for (size_t i = 0; i < c->n_queues; i++)
-		if (strcmp(c->queues[i].name, name) == 0)
-			return true;
-	return false;
-}
-
+/* The parser does not say of which kind; mostly one alone has the name. */
 static void
 report_duplicate(struct loading *l, int line, const char *title)
 {
-	bool queue = has_queue(l->c, title),
-	     handler = config_handler(l->c, str_from(title)) != NULL;
+	const char *kinds[3];
+	size_t n = 0;
 
-	fail(l, line, "%s \"%s\": defined a second time; each is defined once",
-		!queue            ? "handler"
-			: handler ? "handler or queue"
-				  : "queue",
-		title);
+	if (config_handler(l->c, str_from(title)))
+		kinds[n++] = "handler";
+	if (config_has_queue(l->c, title))
+		kinds[n++] = "queue";
+	if (config_has_pool(l->c, title))
+		kinds[n++] = "pool";
+	if (n == 0)
+		kinds[n++] = "section";
+	fail(l, line, "%s%s%s%s%s \"%s\": defined a second time; each is defined once", kinds[0],
+		n > 1 ? " or " : "", n > 1 ? kinds[1] : "", n > 2 ? " or " : "",
+		n > 2 ? kinds[2] : "", title);
 }
-
-static const struct {
-	const char *begin, *hint;
-} syntax_hints[] = {
-	{ "unexpected token",
-		"right is: NAME = VALUE, NAME = { VALUE, ... } for a list, or SECTION \"NAME\" { "
-		"... }; texts with special characters are put in quotes" },
-	{ "missing equal sign", "right is: NAME = VALUE" },
-	{ "missing opening brace", "right is: SECTION \"NAME\" { ... }" },
-	{ "missing title", "right is: SECTION \"NAME\" { ... }" },
-};
 
 __attribute__((format(printf, 2, 0))) static void
 report(cfg_t *cfg, const char *fmt, va_list ap)
 {
 	struct loading *l = loading;
-	const char *hint = "see wqd.conf(5)";
 	char text[256];
 
 	if (l->err)
@@ -385,11 +425,8 @@ report(cfg_t *cfg, const char *fmt, va_list ap)
 		report_duplicate(l, cfg->line, va_arg(ap, const char *));
 		return;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(syntax_hints); i++)
-		if (strncmp(fmt, syntax_hints[i].begin, strlen(syntax_hints[i].begin)) == 0)
-			hint = syntax_hints[i].hint;
 	vsnprintf(text, sizeof text, fmt, ap);
-	fail(l, cfg->line, "%s; %s", text, hint);
+	fail(l, cfg->line, "%s; %s", text, syntax_hint(fmt));
 }
 
 /* ---- the whole file ---- */
@@ -442,11 +479,17 @@ cross_check(struct loading *l)
 		const struct config_queue *q = &l->c->queues[i];
 
 		if (q->settings.handler[0] && !config_handler(l->c, str_from(q->settings.handler)))
-			return fail(l, l->handler_lines[i],
+			return fail(l, l->lines[i].handler,
 				"queue \"%s\": handler: \"%s\" is defined nowhere; right is the "
 				"name "
 				"of a handler section of this file",
 				q->name, q->settings.handler);
+		if (q->settings.pool[0] && strcmp(q->settings.pool, POOL_DEFAULT) != 0 &&
+			!config_has_pool(l->c, q->settings.pool))
+			return fail(l, l->lines[i].pool,
+				"queue \"%s\": pool: \"%s\" is defined nowhere; right is the "
+				"name of a pool section of this file, or " POOL_DEFAULT,
+				q->name, q->settings.pool);
 	}
 	return cross_check_tls(l) ? -1 : cross_check_listen(l);
 }
@@ -494,19 +537,21 @@ rows_of_queue(void)
 static cfg_t *
 make_parser(void)
 {
-	cfg_opt_t *top = rows_of(&config_scope, 2), *handler = rows_of(&handler_scope, 0),
-		  *queue = rows_of_queue();
+	cfg_opt_t *top = rows_of(&config_scope, 3), *handler = rows_of(&handler_scope, 0),
+		  *pool = rows_of(&pool_scope, 0), *queue = rows_of_queue();
 	cfg_t *cfg = NULL;
 
 	wq_assert(config_scope.n < 64 && handler_scope.n < 64 && queue_setting_count < 64);
-	if (top && handler && queue) {
+	if (top && handler && queue && pool) {
 		fill_section(&top[config_scope.n], handler_scope.name, handler);
 		fill_section(&top[config_scope.n + 1], "queue", queue);
+		fill_section(&top[config_scope.n + 2], pool_scope.name, pool);
 		cfg = cfg_init(top, CFGF_NONE);
 	}
 	x_free(top);
 	x_free(handler);
 	x_free(queue);
+	x_free(pool);
 	return cfg;
 }
 
@@ -559,7 +604,7 @@ config_read(const char *path, struct config *c, char *why, size_t size)
 		if (!l.err)
 			cross_check(&l);
 	}
-	x_free(l.handler_lines);
+	x_free(l.lines);
 	if (l.err)
 		snprintf(why, size, "%s", l.why);
 	return l.err;

@@ -14,4 +14,8 @@ config_read(const char *path, struct config *c, char *why, size_t size);
 const char *
 option_hint(const char *scope, const char *name, char *dst, size_t size);
 
+/* What would be right where the parser says `message`. Static. */
+const char *
+syntax_hint(const char *message);
+
 #endif

@@ -55,6 +55,7 @@ struct option_scope {
 
 extern const struct option_scope config_scope;  /* members of struct config */
 extern const struct option_scope handler_scope; /* of struct handler */
+extern const struct option_scope pool_scope;    /* of struct pool_settings */
 
 /*
  * Reads `value` into the option's member of `base`; a list gets it appended. 0, -ENOMEM, or

@@ -133,6 +133,26 @@ static const struct option handler_rows[] = {
 { "nice", OPT_INTEGER, AT(nice), -20, 19, "0", PLAIN, RELOAD,
   "Added to the nice value that the daemon has. A negative number needs a daemon that runs as root." },
 };
+#undef AT
+
+#define AT(m) offsetof(struct pool_settings, m), sizeof((struct pool_settings *)0)->m
+
+static const struct option pool_rows[] = {
+{ "processors", OPT_NUMBER, AT(processors), 0, 65536, "0", PLAIN, RELOAD,
+  "Processors that the pool keeps busy. 0: all that the daemon may use." },
+{ "admit", OPT_WORD, AT(admit), 0, 0, "processors", &admit_words, NULL, NULL, RELOAD,
+  "When one more run may start: processors (while those going on leave a processor something to do), all (at once, up to max_inflight)." },
+{ "max_inflight", OPT_NUMBER, AT(max_inflight), 0, 65536, "0", PLAIN, RELOAD,
+  "Runs of the pool going on at once. 0: 128 for each processor, with admit all none but max_runs." },
+{ "max_memory", OPT_SIZE, AT(max_memory), 0, 1024 * GIB, "0", PLAIN, RELOAD,
+  "Memory that the runs of the pool may use together. Nothing more is started from three quarters of it on; where a cgroup is delegated it is also their hard limit. 0: none but that of the daemon's cgroup and of the machine." },
+{ "ladder", OPT_BOOL, AT(ladder), 0, 0, "yes", PLAIN, RELOAD,
+  "Whether the younger runs, beyond one for each processor, are of the idle class until their turn comes, where the system lets them." },
+{ "nice", OPT_INTEGER, AT(nice), -20, 19, "0", PLAIN, RELOAD,
+  "Added to the nice value of all runs of the pool. A negative number needs a daemon that runs as root." },
+{ "cpu_weight", OPT_NUMBER, AT(cpu_weight), 1, 10000, "100", PLAIN, RELOAD,
+  "Share of the processors against other pools, where a cgroup is delegated." },
+};
 /* clang-format on */
 
 const struct option_scope config_scope = {
@@ -149,4 +169,14 @@ const struct option_scope handler_scope = {
 	.doc = "handler \"NAME\" { ... } names a command that queues can run.",
 	.rows = handler_rows,
 	.n = ARRAY_SIZE(handler_rows),
+};
+
+const struct option_scope pool_scope = {
+	.name = "pool",
+	.title = "Pools",
+	.doc = "pool \"NAME\" { ... } makes a pool, or changes the one called default, which "
+	       "always "
+	       "exists. Queues of action exec name theirs.",
+	.rows = pool_rows,
+	.n = ARRAY_SIZE(pool_rows),
 };

@@ -1,18 +1,19 @@
 /*
  * Ready -> run: whose turn it is.
  *
- * A queue that may start something is in its priority's circle. One start is
- * one turn: then it goes to the end, so that a queue with 100 000 ready jobs
- * delays another's first start by one turn. Of the priorities the higher comes
- * first, but within a round each has only so many starts while others want
- * some: of 21 contended starts a low queue gets one, normal ones get four.
+ * A queue that may start something is in the circle of its pool and priority. In
+ * its turn it starts as many as its weight says, mostly one; then it goes to the
+ * end, so that a queue with 100 000 ready jobs delays another's first start by one
+ * turn. Of the priorities the higher comes first, but within a round each has only
+ * so many starts while others want some: of 20 contended starts low queues get
+ * one, normal ones get four. Pools take turns, a start each.
  */
 #include <errno.h>
 
 #include "engine/internal.h"
 
 static const uint32_t credit_full[N_PRIORITIES] = {
-	[PRIORITY_HIGH] = 16,
+	[PRIORITY_HIGH] = 15,
 	[PRIORITY_NORMAL] = 4,
 	[PRIORITY_LOW] = 1,
 };
@@ -22,27 +23,44 @@ static const uint32_t credit_full[N_PRIORITIES] = {
 int64_t
 dispatch_due(const struct engine *e)
 {
-	if (e->stopping || e->stats.running >= e->cfg.max_runs)
+	int64_t due = INT64_MAX;
+
+	if (e->stopping)
 		return INT64_MAX;
-	for (int p = 0; p < N_PRIORITIES; p++)
-		if (!list_empty(&e->turn[p]))
-			return e->starved_until_ns;
-	return INT64_MAX;
+	list_each(p, &e->pools, struct pool, of_engine) {
+		int64_t at = pool_start_due(e, p);
+
+		due = at < due ? at : due;
+	}
+	return due < e->starved_until_ns ? e->starved_until_ns : due;
 }
 
-/* The queue whose turn it is; there is one. */
-static struct queue *
-next_queue(struct engine *e)
+struct queue *
+dispatch_turn(struct pool *p)
 {
 	for (;;) {
-		for (int p = 0; p < N_PRIORITIES; p++) {
-			if (list_empty(&e->turn[p]) || e->credit[p] == 0)
+		for (int i = 0; i < N_PRIORITIES; i++) {
+			if (list_empty(&p->turn[i]) || p->credit[i] == 0)
 				continue;
-			e->credit[p]--;
-			return list_first(&e->turn[p], struct queue, turn);
+			p->credit[i]--;
+			return list_first(&p->turn[i], struct queue, turn);
 		}
-		memcpy(e->credit, credit_full, sizeof e->credit);
+		memcpy(p->credit, credit_full, sizeof p->credit);
 	}
+}
+
+/* The next start that is due, of the pools in turn; NULL: none after all. */
+static struct queue *
+next_queue(struct engine *e, bool *reserve)
+{
+	list_each(p, &e->pools, struct pool, of_engine) {
+		if (pool_start_due(e, p) > e->now.boot_ns)
+			continue;
+		list_del(&p->of_engine);
+		list_append(&e->pools, &p->of_engine);
+		return pool_next(e, p, reserve);
+	}
+	return NULL;
 }
 
 /* After a start for which something ran short: the job stays in front, the queue tries later. */
@@ -58,22 +76,37 @@ queue_back_off(struct engine *e, struct queue *q)
 	queue_changed(e, q);
 }
 
+static void
+queue_start(struct engine *e, struct queue *q, bool reserve)
+{
+	struct job *j = list_first(&q->ready, struct job, ready);
+
+	queue_turn_leave(q);
+	if (job_running(j)) {
+		/* Its own run still goes: it waits aside, in front of all behind it. */
+		queue_ready_aside(j);
+		queue_changed(e, q);
+	} else if (job_run_start(e, j, reserve) < 0) {
+		queue_back_off(e, q);
+	}
+	/* Its turn goes on. */
+	q->turns_left = q->turns_left > 0 ? q->turns_left - 1 : q->s.weight - 1;
+	if (q->turns_left > 0 && list_linked(&q->turn)) {
+		list_del(&q->turn);
+		list_prepend(&q->pool->turn[q->s.priority], &q->turn);
+	}
+}
+
 void
 dispatch_some(struct engine *e, uint32_t most)
 {
 	while (most > 0 && dispatch_due(e) <= e->now.boot_ns && engine_spend(e)) {
-		struct queue *q = next_queue(e);
-		struct job *j = list_first(&q->ready, struct job, ready);
+		bool reserve;
+		struct queue *q = next_queue(e, &reserve);
 
 		most--;
-		list_del(&q->turn);
-		if (job_running(j)) {
-			/* Its own run still goes: it waits aside, in front of all behind it. */
-			queue_ready_aside(j);
-			queue_changed(e, q);
-		} else if (job_run_start(e, j) < 0) {
-			queue_back_off(e, q);
-		}
+		if (q)
+			queue_start(e, q, reserve);
 	}
 }
 

@@ -82,8 +82,6 @@ engine_init_parts(struct engine *e)
 	timers_init(&e->answer_ends);
 	timers_init(&e->restored);
 	list_init(&e->queues);
-	for (int p = 0; p < N_PRIORITIES; p++)
-		list_init(&e->turn[p]);
 	list_init(&e->all_waiters);
 	list_init(&e->all_completions);
 	list_init(&e->wake);
@@ -106,7 +104,9 @@ engine_new(const struct engine_config *cfg, struct engine **out)
 	e->cfg = *cfg;
 	engine_init_parts(e);
 	queue_settings_default(&s);
-	err = queue_new(e, STR("default"), &s, &e->fallback);
+	err = pools_init(e);
+	if (err == 0)
+		err = queue_new(e, STR("default"), &s, &e->fallback);
 	if (err < 0) {
 		engine_free(e);
 		return err;
@@ -182,6 +182,7 @@ engine_free(struct engine *e)
 	completions_free(e);
 	engine_free_dead(e);
 	engine_free_queues(e);
+	pools_done(e);
 	slab_done(&e->slab);
 	map_done(&e->jobs);
 	map_done(&e->queue_names);
@@ -384,6 +385,9 @@ engine_event_apply(struct engine *e, const struct engine_event *ev)
 		return;
 	case EV_RUN_ENDED:
 		run_ended_event(e, ev);
+		return;
+	case EV_POOL_SAMPLE:
+		pool_sample_event(e, ev);
 		return;
 	case EV_STOP:
 		e->stopping = true;

@@ -23,6 +23,7 @@
 #define WQD_ENGINE_ENGINE_H
 
 #include "engine/ops.h"
+#include "engine/pool.h"
 #include "engine/settings.h"
 
 struct engine;
@@ -78,7 +79,8 @@ enum engine_event_kind {
 	EV_RUN_STARTED,
 	EV_RUN_NOT_STARTED, /* for want of processes, memory or descriptors: try again */
 	EV_RUN_ENDED,
-	EV_STOP, /* no new starts from now on; runs end or are interrupted */
+	EV_POOL_SAMPLE, /* what was seen of a pool's runs */
+	EV_STOP,        /* no new starts from now on; runs end or are interrupted */
 };
 
 /* How a run ended, as its runner saw it. `outcome` is DONE, FAILED, TIMEOUT,
@@ -87,8 +89,14 @@ struct run_end {
 	uint64_t run_id;
 	enum run_outcome outcome;
 	int32_t exit_code, signal, error;
+	int64_t cpu_ns;    /* time on processors; 0: not known */
 	struct str output; /* copied */
 	bool truncated;
+};
+
+struct pool_report {
+	uint32_t pool; /* its index */
+	struct pool_sample seen;
 };
 
 struct engine_event {
@@ -114,6 +122,7 @@ struct engine_event {
 		const struct op_completion *completion;
 		uint64_t run_id; /* EV_RUN_STARTED, EV_RUN_NOT_STARTED */
 		const struct run_end *run_end;
+		const struct pool_report *sample;
 	};
 };
 
@@ -124,6 +133,8 @@ struct run_start {
 	uint64_t run_id;
 	uint64_t token; /* proves a request to come from this run */
 	enum action action;
+	uint32_t pool;        /* index */
+	int64_t usual_cpu_ns; /* time on processors that runs of its queue usually need; 0: not known */
 	struct str handler;
 	struct str queue, key;
 	uint64_t generation;
@@ -134,10 +145,33 @@ struct run_start {
 	size_t n_parts;
 };
 
+/* A pool as it is; `settings` and `name` borrowed until the next step. */
+struct pool_view {
+	struct str name;
+	uint32_t index;
+	const struct pool_settings *settings;
+	struct pool_sample seen;
+	enum pool_gate gate;
+	uint32_t processors, target, cap, active;
+	uint64_t samples;
+	uint64_t queues, ready; /* that go by it; their ready jobs */
+	uint32_t stalled;       /* queues */
+	uint64_t stalls, floor_starts;
+};
+
+/* A queue whose ready jobs nobody has started for POOL_STALL_NS. */
+struct pool_stall {
+	struct str queue, pool;
+	uint64_t ready, running;
+	int64_t waits_ns;
+	struct pool_view state;
+};
+
 enum effect_kind {
 	FX_REPLY, /* `ticket` gets `reply`; when `durable`, after the commit of what is dirty now */
 	FX_START, /* start this run; answer EV_RUN_STARTED, _NOT_STARTED or _ENDED */
 	FX_EVENT, /* while watched: something happened */
+	FX_STALL, /* a queue is not served: to be reported */
 	FX_KILL,  /* stop run `run_id`: TERM, grace, KILL; it still ends with EV_RUN_ENDED */
 };
 
@@ -149,6 +183,7 @@ struct effect {
 		struct job_reply reply;
 		struct run_start start;
 		struct watch_event event;
+		struct pool_stall stall;
 		uint64_t run_id;
 	};
 };
@@ -231,6 +266,10 @@ engine_drain_get(
 /* Of any valid name: one that is not known is closed, of count 0. INVALID: no such name can be. */
 enum status
 engine_completion_get(const struct engine *e, struct str name, struct completion_view *out);
+/* The pools that are configured, or still have runs. */
+void
+engine_pool_each(
+	const struct engine *e, bool (*each)(void *arg, const struct pool_view *), void *arg);
 /* All queues in order of creation. */
 void
 engine_queue_each(
@@ -346,6 +385,20 @@ engine_dirty_urgent(const struct engine *e);
 uint64_t
 engine_take_dirty(
 	struct engine *e, struct moment now, size_t limit, const struct persist_sink *sink);
+
+/* ---- pools ---- */
+
+/*
+ * These are the pools from now on, the default one besides; from then on samples are asked for.
+ * Queues of one that is not among them go by the default one. 0, -ENOMEM or ERR_LIMIT, with those
+ * before the one that failed set.
+ */
+int
+engine_configure_pools(
+	struct engine *e, struct moment now, const struct pool_config *pools, size_t n);
+/* The boot time at which the next sample is wanted, and of which pool; INT64_MAX: none. */
+int64_t
+engine_sample_due(const struct engine *e, uint32_t *pool);
 
 /* ---- recovery: before the first step, in this order ---- */
 

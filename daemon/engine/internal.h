@@ -12,6 +12,8 @@
  *   wait.c     those who wait
  *   completion.c  named completions
  *   dispatch.c ready -> run: whose turn it is
+ *   pool.c     how many runs of a pool: the policy alone
+ *   pools.c    the pools that there are, who waits in them
  *   run.c      a run from its hand-over to its end
  *   history.c  finished runs, kept
  *   answers.c  replies kept for idempotency ids
@@ -424,10 +426,51 @@ job_expedite(struct engine *e, struct job *j, enum job_op op);
 void
 job_drop_pending(struct engine *e, struct job *j, enum job_op op, enum jstate next);
 
+/* ---- pools.c ---- */
+
+int
+pools_init(struct engine *e);
+void
+pools_done(struct engine *e);
+/* The empty name is the default one's. */
+bool
+pools_known(const struct engine *e, struct str name);
+/* Sets q->pool by its settings; the queue is in no circle. */
+void
+pools_place_queue(struct engine *e, struct queue *q);
+/* Is any queue in its circles? */
+bool
+pool_wanted(const struct pool *p);
+void
+queue_turn_join(struct engine *e, struct queue *q);
+void
+queue_turn_leave(struct queue *q);
+/* The run counts in the queue's pool from now on. */
+void
+pool_run_started(struct engine *e, struct run *run, struct queue *q, bool reserve);
+/* It counts no more, if it did. */
+void
+pool_run_over(struct engine *e, struct run *run);
+/* The boot time from which a start may be tried, that of starved memory aside. */
+int64_t
+pool_start_due(const struct engine *e, const struct pool *p);
+/* Whose start is next now that one is due; NULL: nobody's after all. `reserve`: past the limits. */
+struct queue *
+pool_next(struct engine *e, struct pool *p, bool *reserve);
+void
+pool_sample_event(struct engine *e, const struct engine_event *ev);
+void
+pool_look(const struct engine *e, const struct pool *p, struct pool_view *v);
+void
+pools_verify(const struct engine *e);
+
 /* ---- dispatch.c ---- */
 
 void
 dispatch_some(struct engine *e, uint32_t most);
+/* The queue whose turn it is in a pool in whose circles there is one. */
+struct queue *
+dispatch_turn(struct pool *p);
 /* The boot time from which something could be started; INT64_MAX: nothing is to be. */
 int64_t
 dispatch_due(const struct engine *e);
@@ -443,9 +486,10 @@ struct run *
 job_run_new(struct engine *e, struct job *j);
 void
 job_run_maps_init(struct map *by_id, struct map *by_token);
-/* Hands a ready job over. 0 or -ENOMEM (it stays where it was). */
+/* Hands a ready job over, past its pool's limits if `reserve`. 0 or -ENOMEM (it stays where it
+ * was). */
 int
-job_run_start(struct engine *e, struct job *j);
+job_run_start(struct engine *e, struct job *j, bool reserve);
 struct run *
 job_run_by_id(const struct engine *e, uint64_t id);
 struct run *

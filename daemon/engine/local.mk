@@ -21,6 +21,8 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/payload.c \
 	%reldir%/queue.c \
 	%reldir%/records.h \
+	%reldir%/pool.c %reldir%/pool.h \
+	%reldir%/pools.c \
 	%reldir%/restore.c \
 	%reldir%/run.c \
 	%reldir%/settings.c %reldir%/settings.h \

@@ -70,6 +70,7 @@ queue_init_lists(struct queue *q)
 	list_init(&q->ready);
 	list_init(&q->parked);
 	list_init(&q->turn);
+	list_init(&q->spare);
 	list_init(&q->colours);
 	list_init(&q->records);
 	list_init(&q->sweep.link);
@@ -93,6 +94,7 @@ queue_new(struct engine *e, struct str name, const struct queue_settings *s, str
 	q->salt = engine_random(e, 'q', ++e->made);
 	q->name = (struct str){ x_strndup(name.p, name.n), name.n };
 	queue_init_lists(q);
+	pools_place_queue(e, q);
 	if (!q->name.p || !colour_new(q) ||
 		map_add(&e->queue_names, &q->node, queue_hash(e, name)) < 0) {
 		queue_free(e, q);
@@ -113,7 +115,7 @@ queue_remove(struct engine *e, struct queue *q)
 		e->recent = NULL;
 	tell_queue(e, q, "deleted");
 	list_del(&q->of_engine);
-	list_del(&q->turn);
+	queue_turn_leave(q);
 	list_del(&q->sweep.link);
 	timer_del(&e->backoffs, &q->backoff);
 	timer_del(&e->retires, &q->retire);
@@ -160,9 +162,9 @@ void
 queue_changed(struct engine *e, struct queue *q)
 {
 	if (!queue_may_start(q))
-		list_del(&q->turn);
-	else if (!list_linked(&q->turn))
-		list_append(&e->turn[q->s.priority], &q->turn);
+		queue_turn_leave(q);
+	else
+		queue_turn_join(e, q);
 	if (q->draining)
 		drain_check(e, q);
 }
@@ -288,7 +290,8 @@ colour_leave(struct engine *e, struct queue *q, struct colour *c)
 /* ---- requests ---- */
 
 static int
-settings_from_texts(struct queue_settings *s, const struct op_queue_set *op, const char **why)
+settings_from_texts(
+	struct engine *e, struct queue_settings *s, const struct op_queue_set *op, const char **why)
 {
 	for (size_t i = 0; i < op->n_settings; i++) {
 		int err = queue_settings_set(s, op->settings[i].name, op->settings[i].value);
@@ -299,6 +302,10 @@ settings_from_texts(struct queue_settings *s, const struct op_queue_set *op, con
 							  : "a setting has a bad value";
 			return err;
 		}
+	}
+	if (!pools_known(e, str_from(s->pool))) {
+		*why = "no such pool";
+		return ERR_BAD_VALUE;
 	}
 	return queue_settings_check(s, why);
 }
@@ -313,8 +320,9 @@ queue_saved(struct engine *e, struct queue *q)
 void
 queue_apply(struct engine *e, struct queue *q, const struct queue_settings *s)
 {
+	queue_turn_leave(q);
 	q->s = *s;
-	list_del(&q->turn);
+	pools_place_queue(e, q);
 	queue_saved(e, q);
 	tell_queue(e, q, "changed");
 	history_schedule(e, q);
@@ -339,7 +347,7 @@ queue_create_event(struct engine *e, const struct engine_event *ev)
 		return;
 	}
 	queue_settings_default(&s);
-	if (settings_from_texts(&s, op, &why) < 0) {
+	if (settings_from_texts(e, &s, op, &why) < 0) {
 		ask_fail(&a, ST_INVALID, why);
 		return;
 	}
@@ -365,7 +373,7 @@ queue_set_event(struct engine *e, const struct engine_event *ev)
 	if (!ask_open_queue(&a, e, ev, op->queue))
 		return;
 	s = a.q->s;
-	if (settings_from_texts(&s, op, &why) < 0) {
+	if (settings_from_texts(e, &s, op, &why) < 0) {
 		ask_fail(&a, ST_INVALID, why);
 		return;
 	}

@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "engine/engine.h"
 #include "engine/map.h"
+#include "engine/pool.h"
 #include "engine/timer.h"
 
 #define ENGINE_MAGIC 0x656e6731u
@@ -23,6 +24,7 @@
 #define GROUP_MAGIC  0x67726f31u
 #define ANSWER_MAGIC 0x616e7331u
 #define COMPL_MAGIC  0x636d7031u
+#define POOL_MAGIC   0x706f6f31u
 
 /* ---- states of a job ---- */
 
@@ -233,6 +235,8 @@ struct run {
 	bool absolute, retry, appended, chained;
 	bool started; /* the runner said so */
 	bool killed;
+	bool reserve;      /* it is the one past its pool's limits */
+	struct pool *pool; /* that it counts in; NULL before the start */
 };
 
 /* A finished run. */
@@ -263,10 +267,16 @@ struct queue {
 	struct list of_engine;
 	struct list jobs;
 	uint64_t n_jobs, n_armed, n_ready, n_parked, n_running;
-	struct list ready;   /* FIFO */
-	struct list parked;  /* FIFO; became ready while draining, wait for the end of that */
-	uint32_t park_epoch; /* one more: all that was parked is so no more */
-	struct list turn;    /* engine.turn[priority] while something may start */
+	struct list ready;    /* FIFO */
+	struct list parked;   /* FIFO; became ready while draining, wait for the end of that */
+	uint32_t park_epoch;  /* one more: all that was parked is so no more */
+	struct pool *pool;    /* the direct one, unless its runs use our processors */
+	struct list turn;     /* pool.turn[priority] while something may start */
+	struct list spare;    /* pool.spares meanwhile, when it is marked reserve */
+	uint32_t turns_left;  /* of its weight, before it goes to the end */
+	int64_t waits_ns;     /* boot time since when it is in turn, or of its last start */
+	bool stalled;         /* and told so */
+	int64_t usual_cpu_ns; /* time on processors that about half of its runs stay under */
 	struct list colours;
 	struct list records;
 	uint64_t n_records;
@@ -331,6 +341,28 @@ struct completion {
 	char name[];
 };
 
+/* ---- pools ---- */
+
+#define N_PRIORITIES 3
+
+struct pool {
+	uint32_t magic;
+	uint32_t index; /* in order of making; what others know it by */
+	struct list of_engine;
+	bool named; /* by the configuration */
+	struct pool_policy policy;
+	struct list turn[N_PRIORITIES]; /* queues that may start something, in turn */
+	uint32_t credit[N_PRIORITIES];
+	struct list spares;
+	uint32_t reserved;    /* runs past its limits; 0 or 1 */
+	int64_t tried_ns;     /* boot time of the last start, or try past the gate */
+	int64_t stalls_at_ns; /* when to look next for queues that stall */
+	uint32_t stalled;     /* queues */
+	uint64_t stalls, floor_starts;
+	uint32_t counted; /* by pools_verify */
+	char name[POOL_NAME_MAX + 1];
+};
+
 /* ---- the engine ---- */
 
 struct slab {
@@ -340,8 +372,6 @@ struct slab {
 	uint32_t top;  /* records ever used */
 };
 #define SLAB_CHUNK 1024u
-
-#define N_PRIORITIES 3
 
 struct engine {
 	uint32_t magic;
@@ -368,8 +398,9 @@ struct engine {
 	struct timers boot, wall;                               /* deadlines of jobs */
 	struct timers timeouts, backoffs, retires, answer_ends; /* boot time */
 	uint64_t seq, run_id, run_seq, made;
-	struct list turn[N_PRIORITIES]; /* queues that may start something, in turn */
-	uint32_t credit[N_PRIORITIES];
+	struct list pools;            /* the next to be served first */
+	struct pool *direct, *common; /* for runs elsewhere; the one called default */
+	uint32_t n_pools;
 	int64_t starved_until_ns; /* boot time; before it nothing is started, for want of memory */
 	struct list all_waiters;
 	struct list all_completions;

@@ -103,6 +103,7 @@ job_run_free(struct engine *e, struct run *run)
 		map_del(&e->runs, &run->by_id);
 		map_del(&e->tokens, &run->by_token);
 	}
+	pool_run_over(e, run);
 	payload_free(e, run->payload);
 	record_unref(e, run->record);
 	MAGIC_DONE(run);
@@ -150,6 +151,8 @@ run_emit(struct engine *e, const struct run *run)
 		.run_id = run->id,
 		.token = run->token,
 		.action = j->q->s.action,
+		.pool = run->pool->index,
+		.usual_cpu_ns = j->q->usual_cpu_ns,
 		.handler = str_from(j->q->s.handler),
 		.queue = j->q->name,
 		.key = job_key(j),
@@ -163,7 +166,7 @@ run_emit(struct engine *e, const struct run *run)
 }
 
 int
-job_run_start(struct engine *e, struct job *j)
+job_run_start(struct engine *e, struct job *j, bool reserve)
 {
 	const struct run_end done = { .outcome = RUN_DONE, .exit_code = -1 };
 	bool none = j->q->s.action == ACTION_NONE;
@@ -177,6 +180,7 @@ job_run_start(struct engine *e, struct job *j)
 	}
 	hist_add(&e->lateness, e->now.boot_ns - job_due_boot(e->now, j));
 	run_take_instance(e, run, j);
+	pool_run_started(e, run, j->q, reserve);
 	j->attempt = j->retry ? j->attempt + 1 : 1;
 	j->generation = job_coming(j);
 	j->retry = false;
@@ -406,6 +410,20 @@ run_answer_waiters(struct engine *e, struct job *j, struct record *r)
 		job_wake(e, j, ON_WAIT_RUN, ST_OK, r);
 }
 
+/* The median without a memory of its samples: a step up or down, by which more were. */
+static void
+queue_note_cpu(struct queue *q, int64_t cpu_ns)
+{
+	if (cpu_ns <= 0)
+		return;
+	if (q->usual_cpu_ns == 0)
+		q->usual_cpu_ns = cpu_ns;
+	else if (cpu_ns > q->usual_cpu_ns)
+		q->usual_cpu_ns += q->usual_cpu_ns / 8 + 1;
+	else
+		q->usual_cpu_ns -= q->usual_cpu_ns / 8;
+}
+
 void
 job_run_end(struct engine *e, struct run *run, const struct run_end *end)
 {
@@ -416,6 +434,7 @@ job_run_end(struct engine *e, struct run *run, const struct run_end *end)
 
 	CHECK_OBJ(run, RUN_MAGIC);
 	run_fill_record(e, run, end, verdict);
+	queue_note_cpu(q, end->cpu_ns);
 	/* Pinned: it must not be forgotten before its record is kept. */
 	j->pins++;
 	j->run = NULL;

@@ -18,6 +18,7 @@
 
 #define QUEUE_NAME_MAX   128 /* bytes */
 #define HANDLER_NAME_MAX 64
+#define QUEUE_POOL_MAX   64
 
 struct queue_settings {
 	enum action action;
@@ -25,6 +26,9 @@ struct queue_settings {
 	uint32_t max_active;
 	bool ordered;
 	enum priority priority;
+	char pool[QUEUE_POOL_MAX + 1]; /* "": the default one */
+	uint32_t weight;
+	bool reserve;
 	enum durability durability;
 	enum misfire misfire;
 	int64_t slack_ns;

@@ -234,4 +234,5 @@ engine_verify(const struct engine *e)
 	map_verify(&e->completions);
 	timers_verify(&e->answer_ends);
 	wq_assert(map_count(&e->answers) == e->answer_ends.n);
+	pools_verify(e);
 }

@@ -44,6 +44,7 @@ WORD_TABLE(misfire_words, MISFIRE_TABLE);
 WORD_TABLE(durability_words, DURABILITY_TABLE);
 WORD_TABLE(backoff_words, BACKOFF_TABLE);
 WORD_TABLE(priority_words, PRIORITY_TABLE);
+WORD_TABLE(admit_words, ADMIT_TABLE);
 
 int
 word_number(const struct word_table *t, struct str word)

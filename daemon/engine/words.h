@@ -109,6 +109,11 @@
 	X(PRIORITY_HIGH,   0, "high") \
 	X(PRIORITY_NORMAL, 1, "normal") \
 	X(PRIORITY_LOW,    2, "low")
+
+/* How a pool decides that one more run may start. */
+#define ADMIT_TABLE(X) \
+	X(ADMIT_PROCESSORS, 0, "processors") \
+	X(ADMIT_ALL,        1, "all")
 /* clang-format on */
 
 #define X(name, num, ...) name = num,
@@ -125,6 +130,7 @@ enum action { ACTION_TABLE(X) };
 enum misfire { MISFIRE_TABLE(X) };
 enum backoff { BACKOFF_TABLE(X) };
 enum priority { PRIORITY_TABLE(X) };
+enum admit { ADMIT_TABLE(X) };
 #undef X
 
 /* The word for a number; "?" for a number of no table. Static storage. */
@@ -148,7 +154,7 @@ struct word_table {
 	int n;
 };
 extern const struct word_table action_words, misfire_words, durability_words, backoff_words,
-	priority_words;
+	priority_words, admit_words;
 
 /* The number of `word` in `t`, or ERR_UNKNOWN_NAME. */
 int

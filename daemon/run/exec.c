@@ -35,6 +35,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -115,6 +117,8 @@ run_new(struct runner *r, uint64_t id)
 	run->id = id;
 	run->pidfd = -1;
 	run->out.fd = -1;
+	run->rung.probe = PROBE_NONE;
+	list_init(&run->rung.link);
 	run->exit_code = -1;
 	list_init(&run->posted);
 	list_init(&run->by_id);
@@ -143,19 +147,45 @@ main_exited(const struct run *run)
 		si.si_pid != 0;
 }
 
+static int64_t
+timeval_ns(struct timeval t)
+{
+	return t.tv_sec * NS_PER_S + t.tv_usec * NS_PER_US;
+}
+
+/* The library's waitid leaves out what the system call says of the usage. */
+static int
+wait_usage(int pidfd, siginfo_t *si, struct rusage *ru)
+{
+	return (int)syscall(SYS_waitid, P_PIDFD, pidfd, si, WEXITED, ru);
+}
+
+/* Its place in the ladder goes, and the number that its processes were found by. */
+static void
+leave_pool(struct run *run)
+{
+	if (run->side)
+		pool_side_leave(run->side, &run->rung);
+	run->side = NULL;
+	probe_close(&run->rung.probe);
+}
+
 /* Takes the exit status, waiting for it if need be, and lets go of the process. */
 static void
 reap(struct run *run)
 {
 	const struct reactor *rx = run->r->cfg.reactor;
 	siginfo_t si = { 0 };
+	struct rusage ru = { 0 };
 	int n;
 
 	rx->io_del(rx->ctx, run->exit_io);
 	run->exit_io = NULL;
+	leave_pool(run);
 	do
-		n = waitid(P_PIDFD, (id_t)run->pidfd, &si, WEXITED);
+		n = wait_usage(run->pidfd, &si, &ru);
 	while (n < 0 && errno == EINTR);
+	run->cpu_ns = n < 0 ? 0 : timeval_ns(ru.ru_utime) + timeval_ns(ru.ru_stime);
 	close(run->pidfd);
 	run->pidfd = -1;
 	if (n < 0)
@@ -216,6 +246,7 @@ run_finish(struct run *run)
 			.exit_code = run->exit_code,
 			.signal = run->signal,
 			.error = run->failed.error,
+			.cpu_ns = run->cpu_ns,
 			.output = output_of(run),
 			.truncated = run->out.truncated,
 		};
@@ -395,6 +426,16 @@ unmake(struct run *run, int error)
 	launch_failed(&run->failed, STEP_WATCH, NULL, error);
 }
 
+static void
+join_pool(struct run *run, const struct run_start *start, bool idle)
+{
+	if (!run->side)
+		return;
+	probe_open(&run->rung.probe, run->pid, -1);
+	run->rung.usual_ns = start->usual_cpu_ns;
+	pool_side_join(&run->r->pools, run->side, &run->rung, idle);
+}
+
 /* All that can fail and needs no process comes before the process. */
 static void
 make_process(struct run *run, const struct run_start *start, const struct handler *h)
@@ -402,7 +443,7 @@ make_process(struct run *run, const struct run_start *start, const struct handle
 	const struct reactor *rx = run->r->cfg.reactor;
 	struct spawned made;
 	int err, out_fd = -1;
-	bool ok;
+	bool ok, idle;
 
 	err = rx->timer_new(rx->ctx, on_timer, run, &run->timer);
 	if (err) {
@@ -414,12 +455,16 @@ make_process(struct run *run, const struct run_start *start, const struct handle
 		launch_failed(&run->failed, STEP_OUTPUT, NULL, -err);
 		return;
 	}
-	ok = launch(&run->r->launcher, start, h, out_fd, &made, &run->failed);
+	idle = run->side && pool_side_begins_idle(&run->r->pools, run->side);
+	ok = launch(&run->r->launcher, start, h, out_fd,
+		&(struct launch_pool){ idle, run->side ? run->side->s.nice : 0 }, &made,
+		&run->failed);
 	close(out_fd);
 	if (!ok)
 		return;
 	run->pid = made.pid;
 	run->pidfd = made.pidfd;
+	join_pool(run, start, idle);
 	err = rx->io_add(rx->ctx, run->pidfd, REACTOR_READ, on_exit_ready, run, &run->exit_io);
 	if (err)
 		unmake(run, -err);
@@ -432,6 +477,7 @@ run_make(struct run *run, const struct run_start *start, const struct handler *h
 		wq_assert(h->command && h->command[0]);
 		run->grace_ns = h->grace_ns;
 		run->keep_children = h->keep_children;
+		run->side = pool_side_get(&run->r->pools, start->pool);
 		make_process(run, start, h);
 		if (run->failed.error == 0 && h->timeout_ns > 0)
 			run_timer(run, h->timeout_ns);

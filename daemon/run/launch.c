@@ -191,7 +191,7 @@ make_process(struct launcher *l, struct spawn *s, const struct run_start *start,
 
 static int
 launch_steps(struct launcher *l, const struct run_start *start, const struct handler *h, int out_fd,
-	struct spawned *out, enum spawn_step *step)
+	const struct launch_pool *pool, struct spawned *out, enum spawn_step *step)
 {
 	struct spawn s = {
 		.argv = h->command,
@@ -199,7 +199,8 @@ launch_steps(struct launcher *l, const struct run_start *start, const struct han
 		.in_fd = l->null_fd,
 		.out_fd = out_fd,
 		.umask = h->umask,
-		.nice = h->nice,
+		.nice = h->nice + pool->nice,
+		.idle_class = pool->idle,
 		.max_memory = h->max_memory,
 		.max_files = h->max_files,
 		.max_processes = h->max_processes,
@@ -225,10 +226,10 @@ launch_steps(struct launcher *l, const struct run_start *start, const struct han
 
 bool
 launch(struct launcher *l, const struct run_start *start, const struct handler *h, int out_fd,
-	struct spawned *out, struct launch_error *err)
+	const struct launch_pool *pool, struct spawned *out, struct launch_error *err)
 {
 	enum spawn_step step = STEP_NONE;
-	int e = launch_steps(l, start, h, out_fd, out, &step);
+	int e = launch_steps(l, start, h, out_fd, pool, out, &step);
 
 	if (e)
 		launch_failed(err, step, subject(step, h), -e);

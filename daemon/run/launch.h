@@ -26,6 +26,12 @@ struct launch_error {
 	char text[256]; /* a line for its output: what failed, on what, why */
 };
 
+/* What the pool has to say about a process. */
+struct launch_pool {
+	bool idle; /* begins in the idle class */
+	int nice;  /* besides the handler's */
+};
+
 int
 launcher_init(struct launcher *l, const char *instance, const char *socket);
 void
@@ -33,7 +39,7 @@ launcher_done(struct launcher *l);
 /* `out_fd` is borrowed; becomes stdout and stderr. On failure false with *err filled. */
 bool
 launch(struct launcher *l, const struct run_start *start, const struct handler *h, int out_fd,
-	struct spawned *out, struct launch_error *err);
+	const struct launch_pool *pool, struct spawned *out, struct launch_error *err);
 /* Fills *err. `what` (may be NULL) is the thing that `step` failed on. */
 void
 launch_failed(struct launch_error *err, enum spawn_step step, const char *what, int error);

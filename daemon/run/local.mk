@@ -1,4 +1,9 @@
 daemon_libwqd_a_SOURCES += \
+	%reldir%/cgroup_find.c %reldir%/cgroup_find.h \
+	%reldir%/ladder.c %reldir%/ladder.h \
+	%reldir%/pool_machine.c %reldir%/pool_machine.h \
+	%reldir%/pool_side.c %reldir%/pool_side.h \
+	%reldir%/probe.c %reldir%/probe.h \
 	%reldir%/capture.c %reldir%/capture.h \
 	%reldir%/child.c \
 	%reldir%/environ.c %reldir%/environ.h \

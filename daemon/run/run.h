@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "run/capture.h"
 #include "run/launch.h"
+#include "run/pool_side.h"
 #include "run/runner.h"
 
 #define RUN_MAGIC    0x52554e21u
@@ -34,6 +35,9 @@ struct run {
 	struct reactor_io *exit_io;  /* watches pidfd */
 	struct reactor_timer *timer; /* by state: time limit, end of the grace, next look */
 	struct capture out;
+	struct pool_side *side; /* its pool's; NULL: it has none */
+	struct rung rung;
+	int64_t cpu_ns; /* once reaped: time on processors, reaped children included */
 	/* from the handler, which a reload may free */
 	int64_t grace_ns;
 	bool keep_children;
@@ -56,6 +60,7 @@ struct runner {
 	unsigned magic;
 	struct runner_config cfg; /* its strings are the launcher's */
 	struct launcher launcher;
+	struct pool_sides pools;
 	struct reactor_timer *post_timer;
 	struct list posted; /* starts whose outcome has to be told */
 	struct list all;

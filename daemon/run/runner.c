@@ -88,6 +88,9 @@ runner_new(const struct runner_config *cfg, struct runner **out)
 	err = rx->timer_new(rx->ctx, on_post, r, &r->post_timer);
 	if (err)
 		goto free_launcher;
+	err = pool_sides_init(&r->pools, rx);
+	if (err)
+		goto free_timer;
 	r->magic = RUNNER_MAGIC;
 	r->cfg = *cfg;
 	r->cfg.instance = r->launcher.instance;
@@ -98,6 +101,9 @@ runner_new(const struct runner_config *cfg, struct runner **out)
 		list_init(&r->by_id[i]);
 	*out = r;
 	return 0;
+free_timer:
+	pool_sides_done(&r->pools);
+	rx->timer_del(rx->ctx, r->post_timer);
 free_launcher:
 	launcher_done(&r->launcher);
 free_runner:
@@ -113,6 +119,7 @@ runner_free(struct runner *r)
 	CHECK_OBJ(r, RUNNER_MAGIC);
 	wq_assert(r->n == 0);
 	r->cfg.reactor->timer_del(r->cfg.reactor->ctx, r->post_timer);
+	pool_sides_done(&r->pools);
 	launcher_done(&r->launcher);
 	MAGIC_DONE(r);
 	x_free(r);
@@ -138,4 +145,29 @@ size_t
 runner_active(const struct runner *r)
 {
 	return r->n;
+}
+
+int
+runner_set_pool(struct runner *r, uint32_t index, const char *name, const struct pool_settings *s)
+{
+	CHECK_OBJ(r, RUNNER_MAGIC);
+	return pool_sides_set(&r->pools, index, name, s);
+}
+
+bool
+runner_sample(struct runner *r, uint32_t index, struct pool_sample *out)
+{
+	struct pool_side *side = pool_side_get(&r->pools, index);
+
+	CHECK_OBJ(r, RUNNER_MAGIC);
+	if (!side)
+		return false;
+	pool_side_sample(&r->pools, side, clock_boot_ns(), out);
+	return true;
+}
+
+const char *
+runner_no_ladder(const struct runner *r)
+{
+	return r->pools.machine.no_ladder;
 }

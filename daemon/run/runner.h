@@ -54,6 +54,16 @@ void
 runner_kill_all(struct runner *r, enum run_outcome why, int64_t grace_ns);
 size_t
 runner_active(const struct runner *r);
+/* The pool with that index is to be so from now on; runs of one that nobody has set are left to
+ * themselves. 0 or -ENOMEM. */
+int
+runner_set_pool(struct runner *r, uint32_t index, const char *name, const struct pool_settings *s);
+/* What can be seen of the pool's runs. False: nobody has set it. */
+bool
+runner_sample(struct runner *r, uint32_t index, struct pool_sample *out);
+/* Why runs have no ladder of scheduling classes; NULL: they do. */
+const char *
+runner_no_ladder(const struct runner *r);
 
 /*
  * Ends what an earlier daemon of this state directory left running: every process whose

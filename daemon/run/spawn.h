@@ -13,6 +13,7 @@
 #ifndef WQD_RUN_SPAWN_H
 #define WQD_RUN_SPAWN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -56,6 +57,7 @@ struct spawn {
 	const struct identity *who; /* changed to when who->change */
 	int in_fd, out_fd;          /* become 0, and 1 and 2 */
 	mode_t umask;
+	bool idle_class;        /* begins as SCHED_IDLE */
 	int nice;               /* added to the daemon's own */
 	uint64_t max_memory;    /* RLIMIT_AS; 0: as it is */
 	uint64_t max_files;     /* RLIMIT_NOFILE; 0: soft limit of at most 1024 */

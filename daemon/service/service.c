@@ -125,6 +125,10 @@ apply_effects(struct service *svc, struct moment now)
 		case FX_EVENT:
 			watch_note(svc, &fx->event, now);
 			break;
+		case FX_STALL:
+			if (svc->cfg.stalled)
+				svc->cfg.stalled(svc->cfg.ctx, &fx->stall);
+			break;
 		case FX_KILL:
 			svc->cfg.kill_run(svc->cfg.ctx, fx->run_id);
 			break;

@@ -47,6 +47,7 @@ struct service_config {
 	void *ctx;
 	void (*start_run)(void *ctx, const struct run_start *r);
 	void (*kill_run)(void *ctx, uint64_t run_id);
+	void (*stalled)(void *ctx, const struct pool_stall *s); /* may be NULL */
 	/* The session's output has grown outside session_input. */
 	void (*output_ready)(void *ctx, struct session *s);
 	/* Inside session_input, with more of it to do: what is in the output may go out now, so that

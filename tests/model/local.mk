@@ -67,3 +67,9 @@ tests_model_test_scenarios_LDADD = $(TEST_LIBS)
 tests_model_test_recovery_SOURCES = tests/model/test_recovery.c $(MODEL_RIG)
 tests_model_test_recovery_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_model_test_recovery_LDADD = $(TEST_LIBS)
+
+# The pools of an engine on a simulated machine.
+UNIT_TESTS += tests/model/test_pools
+tests_model_test_pools_SOURCES = %reldir%/test_pools.c
+tests_model_test_pools_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_pools_LDADD = $(TEST_LIBS)

@@ -151,6 +151,7 @@ step(struct rig *r, const struct engine_event *ev)
 			keep_start(r, &fx->start);
 			break;
 		case FX_EVENT:
+		case FX_STALL:
 			break;
 		case FX_KILL:
 			run = run_by_id(r, fx->run_id);

@@ -198,6 +198,7 @@ apply(struct player *p)
 			on_reply(p, f->ticket, &f->reply);
 			break;
 		case FX_EVENT:
+		case FX_STALL:
 			break;
 		case FX_KILL:
 			snprintf(seen_add(p, true)->what, 64, "kill");

@@ -120,3 +120,8 @@ UNIT_TESTS += tests/unit/test_moves
 tests_unit_test_moves_SOURCES = tests/unit/test_moves.c
 tests_unit_test_moves_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_moves_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_pool
+tests_unit_test_pool_SOURCES = tests/unit/test_pool.c
+tests_unit_test_pool_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_pool_LDADD = $(TEST_LIBS)

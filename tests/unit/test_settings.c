@@ -45,9 +45,9 @@ expect_text(const struct queue_settings *s, const char *name, const char *want)
 START_TEST(the_table_has_the_documented_names_in_order)
 {
 	static const char *const names[] = { "action", "handler", "max_active", "ordered",
-		"priority", "durability", "misfire", "slack", "max_wait", "max_attempts",
-		"max_interrupts", "retry_delay", "retry_backoff", "retry_max_delay", "retention",
-		"retention_count", "max_jobs", "max_parts" };
+		"priority", "pool", "weight", "reserve", "durability", "misfire", "slack",
+		"max_wait", "max_attempts", "max_interrupts", "retry_delay", "retry_backoff",
+		"retry_max_delay", "retention", "retention_count", "max_jobs", "max_parts" };
 
 	ck_assert_uint_eq(queue_setting_count, sizeof names / sizeof names[0]);
 	for (size_t i = 0; i < queue_setting_count; i++) {
@@ -67,6 +67,9 @@ START_TEST(the_defaults_are_the_documented_ones)
 	ck_assert_uint_eq(s.max_active, 16);
 	ck_assert(!s.ordered);
 	ck_assert_int_eq(s.priority, PRIORITY_NORMAL);
+	ck_assert_str_eq(s.pool, "");
+	ck_assert_uint_eq(s.weight, 1);
+	ck_assert(!s.reserve);
 	ck_assert_int_eq(s.durability, LEVEL_ASYNC);
 	ck_assert_int_eq(s.misfire, MISFIRE_RUN);
 	ck_assert_int_eq(s.slack_ns, 0);

@@ -1,0 +1,54 @@
+/*
+ * What a run is doing right now, seen from outside: how many of its processes
+ * want a processor, and how much time on one it has had. No privilege is needed,
+ * nor that the run is of our own user.
+ *
+ * The main process's state says most. A pipeline under a shell, or threads, show
+ * otherwise: by the processor time of the run's cgroup where it has one, else by
+ * the states of its descendants (a process that left the family is not seen
+ * then) and the processor time of a main process with threads. Where /proc hides
+ * it all, processor time alone says whether it is at work.
+ *
+ * Loop thread only.
+ */
+#ifndef WQD_RUN_PROBE_H
+#define WQD_RUN_PROBE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "engine/pool.h"
+
+struct probe {
+	pid_t pid;   /* 0: closed */
+	int stat_fd; /* of the main process; -1: can't be read */
+	int cpu_fd;  /* cpu.stat of its cgroup; -1: it has none */
+	clockid_t clock;
+	uint32_t threads, family; /* as last seen; family: its descendants */
+	uint64_t memory;          /* bytes resident, as last seen */
+	int64_t cpu_ns;           /* time on processors, as last seen */
+	/* for shares of time between two looks */
+	int64_t share_ns, share_at_ns;
+	uint32_t share;
+	int64_t family_at_ns, family_wait_ns; /* when to look for descendants again */
+};
+
+/* `cpu_fd`, -1 or taken: where the run's cgroup counts its time. */
+void
+probe_open(struct probe *p, pid_t pid, int cpu_fd);
+/* Before the process is reaped. Idempotent on what was zeroed by PROBE_NONE. */
+void
+probe_close(struct probe *p);
+#define PROBE_NONE ((struct probe){ .stat_fd = -1, .cpu_fd = -1 })
+/* Of its processes, how many are on a processor or wait for one; refreshes the rest. */
+uint32_t
+probe_look(struct probe *p, int64_t now_ns);
+enum pool_probe
+probe_rank(const struct probe *p);
+/* Calls `each` for all threads of the run that can be found. */
+void
+probe_each_thread(struct probe *p, void (*each)(void *arg, pid_t tid), void *arg);
+
+#endif
