@@ -4,7 +4,7 @@ BENCH_KIT = %reldir%/kit.c %reldir%/kit.h
 BENCH_REQUESTS = %reldir%/requests.c %reldir%/requests.h $(BENCH_KIT)
 BENCHES = %reldir%/bench_engine %reldir%/bench_run %reldir%/bench_wire \
 	%reldir%/bench_completion %reldir%/bench_echo %reldir%/bench_seed %reldir%/bench_socket \
-	%reldir%/bench_durable %reldir%/bench_service
+	%reldir%/bench_durable %reldir%/bench_service %reldir%/bench_tls
 check_PROGRAMS += $(BENCHES)
 EXTRA_DIST += %reldir%/bench.py %reldir%/run
 
@@ -24,6 +24,11 @@ EXTRA_DIST += %reldir%/bench.py %reldir%/run
 %canon_reldir%_bench_service_SOURCES = %reldir%/bench_service.c %reldir%/load.h $(BENCH_REQUESTS)
 %canon_reldir%_bench_service_CPPFLAGS = $(BENCH_CPPFLAGS)
 %canon_reldir%_bench_service_LDADD = $(WQD_LIBS)
+
+# Over TLS, beside a TLS server that only carries the bytes.
+%canon_reldir%_bench_tls_SOURCES = %reldir%/bench_tls.c %reldir%/load.h $(BENCH_REQUESTS)
+%canon_reldir%_bench_tls_CPPFLAGS = $(BENCH_CPPFLAGS)
+%canon_reldir%_bench_tls_LDADD = $(WQD_LIBS)
 
 # Waking many, beside the transport alone, Redis, and one process: bench_completion WQD.
 %canon_reldir%_bench_completion_SOURCES = %reldir%/bench_completion.c $(BENCH_KIT)
