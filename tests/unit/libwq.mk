@@ -30,6 +30,12 @@ tests_unit_test_libwq_parts_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir) \
 	-DSOURCE_DIR='"$(abs_top_srcdir)"'
 tests_unit_test_libwq_parts_LDADD = $(CLIENT_TEST_LIBS)
 
+UNIT_TESTS += tests/unit/test_libwq_tls
+tests_unit_test_libwq_tls_SOURCES = tests/unit/test_libwq_tls.c tests/unit/certs.h \
+	$(CLIENT_TEST_FILES)
+tests_unit_test_libwq_tls_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
+tests_unit_test_libwq_tls_LDADD = $(CLIENT_TEST_LIBS)
+
 # The public headers, as C99 and as C++11, each alone.
 UNIT_TESTS += tests/unit/test_header_c99 tests/unit/test_header_cxx11
 tests_unit_test_header_c99_SOURCES = tests/unit/test_header_c99.c tests/unit/header_use.h
