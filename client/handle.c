@@ -29,7 +29,7 @@ later_ns(int64_t t_ns, int64_t ms)
 int
 system_error(int err)
 {
-	return err >= WQ_INVALID && err <= WQ_EXISTS ? -EIO : -err;
+	return err >= WQ_INVALID && err <= WQ_LEASE_LOST ? -EIO : -err;
 }
 
 void

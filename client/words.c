@@ -30,7 +30,8 @@
 	X(WQ_STORAGE_ERROR,       "STORAGE_ERROR",       "the daemon could not store it") \
 	X(WQ_TIMEOUT,             "TIMEOUT",             "its waiting time passed") \
 	X(WQ_UNIMPLEMENTED,       "UNIMPLEMENTED",       "the daemon does not know this operation") \
-	X(WQ_EXISTS,              "EXISTS",              "it exists already")
+	X(WQ_EXISTS,              "EXISTS",              "it exists already") \
+	X(WQ_LEASE_LOST,          "LEASE_LOST",          "the lease is over: another may hold the job")
 
 #define ERROR_LIST(X) \
 	X(WQ_ERR_ADDRESS,     "ADDRESS",     "not an address: unix:PATH, tcp://HOST:PORT or tls://HOST:PORT") \

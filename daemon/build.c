@@ -108,8 +108,10 @@ claim_store(struct daemon *d, const char *dir)
 	gethostname(host, sizeof host - 1);
 	snprintf(owner, sizeof owner, "%s:%d", host, (int)getpid());
 	err.code = d->store->ops->claim(d->store, owner, &token);
-	if (err.code == 0)
+	if (err.code == 0) {
+		d->unclaimed = false;
 		return 0;
+	}
 	if (err.code == -ENOSPC) {
 		/* The lock of the directory holds all the same; commits heal when there is room. */
 		log_warn("store_unclaimed", "path=\"%s\" error=\"%s\"", dir, err_str(err.code));
@@ -128,6 +130,7 @@ open_store(struct daemon *d)
 	const char *dir = state_dir(d);
 	int r;
 
+	d->unclaimed = true;
 	if (strcmp(d->conf->store, "memory") == 0)
 		return store_memory_open(&d->store) < 0
 			? failed(d, WQD_EXIT_FAILED, "store", "no memory")
@@ -149,6 +152,25 @@ open_store(struct daemon *d)
 	return claim_store(d, dir);
 }
 
+/*
+ * Tokens of leases grow over restarts as the token of the store's owner does: that is above, 2^40
+ * leases are below. An owner whose own could not be written goes on in the upper half of those of
+ * the one before, from a place that the wall clock tells.
+ */
+#define FENCE_BITS 40
+#define FENCE_FROM (1577836800000ll) /* 2020, Unix ms */
+
+static uint64_t
+fence_from(const struct daemon *d)
+{
+	uint64_t from = d->store->meta.token << FENCE_BITS;
+	int64_t ms = clock_now().wall_ns / NS_PER_MS - FENCE_FROM;
+
+	if (!d->unclaimed)
+		return from;
+	return from + (1ull << (FENCE_BITS - 1)) + (ms > 0 ? (uint64_t)ms : 0);
+}
+
 static int
 build_engine(struct daemon *d)
 {
@@ -165,6 +187,7 @@ build_engine(struct daemon *d)
 	cfg.max_waiters = d->conf->max_waiters;
 	cfg.max_completions = d->conf->max_completions;
 	cfg.max_runs = d->conf->max_runs;
+	cfg.fence = fence_from(d);
 	if (getrandom(cfg.seed, sizeof cfg.seed, 0) != sizeof cfg.seed)
 		return failed(d, WQD_EXIT_FAILED, "start", "no entropy");
 	if (engine_new(&cfg, &d->engine) < 0)

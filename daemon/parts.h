@@ -27,6 +27,7 @@ struct daemon {
 	struct config *conf;     /* what is in force */
 	struct systemd *sd;
 	struct store *store; /* until the writer has it */
+	bool unclaimed;      /* its token did not grow: it could not be written */
 	char instance[37];
 	struct engine *engine;
 	struct loop *loop;

@@ -145,7 +145,9 @@ stop_turn(struct stop *st, struct moment now)
 	CHECK_OBJ(st, STOP_MAGIC);
 	if (st->state == DRAINING && drained(st))
 		let_end(st, now);
-	if (st->state > DRAINING && st->state < COMMITTING && runner_active(st->cfg.runner) == 0)
+	/* A worker can't be ended from here: what it holds then stays its until the lease is over. */
+	if (st->state > DRAINING && st->state < COMMITTING && runner_active(st->cfg.runner) == 0 &&
+		(st->state > LETTING_END || engine_leases_held(st->cfg.engine) == 0))
 		enter(st, now, COMMITTING, now.boot_ns + COMMIT_LIMIT_NS);
 	/* Of the state that this turn is in, which may be a new one. */
 	over = now.boot_ns >= st->until_ns;

@@ -4,7 +4,8 @@
  *   state         what goes on                       left when
  *   DRAINING      newcomers are refused, what is     nothing is ready, held or running in a
  *                 due starts and runs                queue that may start (only with `drain`)
- *   LETTING_END   no new starts; runs may end        none runs, or `timeout` less the margin
+ *   LETTING_END   no new starts; runs may end, and   none runs or is held, or `timeout` less the
+ *                 workers what they hold             margin
  *   INTERRUPTING  TERM to what still runs            none runs, or `timeout`
  *   KILLING       KILL                               none runs
  *   COMMITTING    all that changed goes to disk,     committed and sent, or the grace of

@@ -79,7 +79,8 @@ typedef enum wq_status {
 	WQ_STORAGE_ERROR = 70,
 	WQ_TIMEOUT = 71,
 	WQ_UNIMPLEMENTED = 72,
-	WQ_EXISTS = 73
+	WQ_EXISTS = 73,
+	WQ_LEASE_LOST = 74 /* the lease is over: another may hold the job */
 } wq_status_t;
 
 typedef enum wq_state {

@@ -177,7 +177,7 @@ take_setting(struct loading *l, cfg_t *cfg, size_t row, const char *value)
 
 	if (strcmp(s->name, "action") == 0) {
 		l->action = word_number(s->words, str_from(value));
-		if (strcmp(value, "lease") == 0 || strcmp(value, "webhook") == 0)
+		if (strcmp(value, "webhook") == 0)
 			return fail(l, cfg->line, "%saction: \"%s\" is not in this version",
 				where(cfg, front, sizeof front), value);
 	}

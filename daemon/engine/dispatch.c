@@ -203,16 +203,20 @@ void
 not_started_event(struct engine *e, const struct engine_event *ev)
 {
 	struct run *run = job_run_by_id(e, ev->run_id);
-	struct queue *q;
-	struct job *j;
 
 	if (!run)
 		return;
-	j = run->job;
-	q = j->q;
+	queue_back_off(e, run->job->q);
+	job_run_take_back(e, run);
+}
+
+void
+job_run_take_back(struct engine *e, struct run *run)
+{
+	struct job *j = run->job;
+
 	j->pins++;
 	e->stats.starts--;
-	queue_back_off(e, q);
 	if (j->state == JS_RX || j->forget)
 		take_back_dropped(e, run, j);
 	else

@@ -74,6 +74,7 @@ engine_init_parts(struct engine *e)
 	record_map_init(&e->results);
 	answer_map_init(&e->answers);
 	completion_map_init(&e->completions);
+	sub_map_init(&e->subs);
 	timers_init(&e->boot);
 	timers_init(&e->wall);
 	timers_init(&e->timeouts);
@@ -81,7 +82,9 @@ engine_init_parts(struct engine *e)
 	timers_init(&e->retires);
 	timers_init(&e->answer_ends);
 	timers_init(&e->restored);
+	timers_init(&e->lease_ends);
 	list_init(&e->queues);
+	list_init(&e->all_subs);
 	list_init(&e->all_waiters);
 	list_init(&e->all_completions);
 	list_init(&e->wake);
@@ -102,6 +105,7 @@ engine_new(const struct engine_config *cfg, struct engine **out)
 		return -ENOMEM;
 	e->magic = ENGINE_MAGIC;
 	e->cfg = *cfg;
+	e->fence = cfg->fence;
 	engine_init_parts(e);
 	queue_settings_default(&s);
 	err = pools_init(e);
@@ -178,6 +182,7 @@ engine_free(struct engine *e)
 	wait_free_all(e);
 	history_free(e);
 	engine_free_jobs(e);
+	workers_free(e);
 	engine_free_answers(e);
 	completions_free(e);
 	engine_free_dead(e);
@@ -192,6 +197,7 @@ engine_free(struct engine *e)
 	map_done(&e->results);
 	map_done(&e->answers);
 	map_done(&e->completions);
+	map_done(&e->subs);
 	timers_done(&e->boot);
 	timers_done(&e->wall);
 	timers_done(&e->timeouts);
@@ -199,6 +205,7 @@ engine_free(struct engine *e)
 	timers_done(&e->retires);
 	timers_done(&e->answer_ends);
 	timers_done(&e->restored);
+	timers_done(&e->lease_ends);
 	MAGIC_DONE(e);
 	x_free(e);
 }
@@ -248,7 +255,7 @@ int64_t
 engine_next_due(const struct engine *e, struct moment now)
 {
 	const struct timers *boot[] = { &e->boot, &e->timeouts, &e->backoffs, &e->retires,
-		&e->answer_ends };
+		&e->answer_ends, &e->lease_ends };
 	const struct timer *w = timers_first(&e->wall);
 	int64_t due_ns = dispatch_due(e);
 
@@ -291,6 +298,7 @@ static void (*const tick_work[])(struct engine *e, uint32_t most) = {
 	wait_answer_some,
 	wait_timeouts_some,
 	expire_some,
+	leases_expire_some,
 	sweep_some,
 	backoff_some,
 	dispatch_some,
@@ -376,6 +384,7 @@ engine_event_apply(struct engine *e, const struct engine_event *ev)
 		return;
 	case EV_ABANDON:
 		wait_abandon(e, ev->ticket);
+		worker_leave(e, ev->ticket);
 		return;
 	case EV_RUN_STARTED:
 		run_started_event(e, ev);
@@ -388,6 +397,22 @@ engine_event_apply(struct engine *e, const struct engine_event *ev)
 		return;
 	case EV_POOL_SAMPLE:
 		pool_sample_event(e, ev);
+		return;
+	case EV_SUBSCRIBE:
+		subscribe_event(e, ev);
+		return;
+	case EV_CREDITS:
+	case EV_UNSUBSCRIBE:
+		credits_event(e, ev);
+		return;
+	case EV_TOUCH:
+	case EV_FINISH:
+	case EV_FAIL:
+	case EV_RELEASE:
+		lease_event(e, ev);
+		return;
+	case EV_UNSENT:
+		unsent_event(e, ev);
 		return;
 	case EV_STOP:
 		e->stopping = true;

@@ -37,7 +37,8 @@ struct engine_config {
 	uint64_t max_bytes;     /* payloads and outputs kept */
 	uint32_t max_answers;   /* idempotency ids remembered */
 	int64_t answer_keep_ns; /* and for how long */
-	uint32_t max_runs;      /* runs going on at once, all queues */
+	uint32_t max_runs;      /* runs going on at once, all queues; leases don't count */
+	uint64_t fence;         /* tokens of leases are above it, and were below it before */
 	uint32_t turn_budget;   /* expirations, starts or wake-ups a step may do at most */
 };
 #define ENGINE_CONFIG_DEFAULT \
@@ -80,7 +81,15 @@ enum engine_event_kind {
 	EV_RUN_NOT_STARTED, /* for want of processes, memory or descriptors: try again */
 	EV_RUN_ENDED,
 	EV_POOL_SAMPLE, /* what was seen of a pool's runs */
-	EV_STOP,        /* no new starts from now on; runs end or are interrupted */
+	EV_SUBSCRIBE,
+	EV_CREDITS,
+	EV_UNSUBSCRIBE,
+	EV_TOUCH,
+	EV_FINISH,
+	EV_FAIL,
+	EV_RELEASE,
+	EV_UNSENT, /* the hand-over of this leased run could not be sent: it never was */
+	EV_STOP,   /* no new starts from now on; runs end or are interrupted */
 };
 
 /* How a run ended, as its runner saw it. `outcome` is DONE, FAILED, TIMEOUT,
@@ -92,6 +101,9 @@ struct run_end {
 	int64_t cpu_ns;    /* time on processors; 0: not known */
 	struct str output; /* copied */
 	bool truncated;
+	bool lost;            /* its worker is gone, or let the lease run out: again at once */
+	bool has_retry_after; /* the next attempt, if there is one, comes then */
+	int64_t retry_after_ns;
 };
 
 struct pool_report {
@@ -120,7 +132,10 @@ struct engine_event {
 		const struct op_queue_delete *queue_delete;
 		const struct op_drain *drain;
 		const struct op_completion *completion;
-		uint64_t run_id; /* EV_RUN_STARTED, EV_RUN_NOT_STARTED */
+		const struct op_subscribe *subscribe;
+		const struct op_credits *credits; /* EV_UNSUBSCRIBE too */
+		const struct op_lease *lease;
+		uint64_t run_id; /* EV_RUN_STARTED, EV_RUN_NOT_STARTED, EV_UNSENT */
 		const struct run_end *run_end;
 		const struct pool_report *sample;
 	};
@@ -143,6 +158,16 @@ struct run_start {
 	int64_t due_wall_ns;
 	const struct str *parts; /* payload parts, in order */
 	size_t n_parts;
+	/* ACTION_LEASE: goes to the worker of this subscription; it is handed over once sent */
+	uint64_t subscription;
+	uint64_t lease_token;
+	int64_t lease_ns;
+};
+
+/* A lease that its holder has no more. */
+struct lease_revoked {
+	struct str queue, key;
+	uint64_t token;
 };
 
 /* A pool as it is; `settings` and `name` borrowed until the next step. */
@@ -172,7 +197,9 @@ enum effect_kind {
 	FX_START, /* start this run; answer EV_RUN_STARTED, _NOT_STARTED or _ENDED */
 	FX_EVENT, /* while watched: something happened */
 	FX_STALL, /* a queue is not served: to be reported */
-	FX_KILL,  /* stop run `run_id`: TERM, grace, KILL; it still ends with EV_RUN_ENDED */
+	FX_SUBSCRIBED, /* `ticket` is a subscription now; its reply comes at its end */
+	FX_REVOKED,    /* the worker of subscription `ticket` is to stop what it does */
+	FX_KILL,       /* stop run `run_id`: TERM, grace, KILL; it still ends with EV_RUN_ENDED */
 };
 
 struct effect {
@@ -184,6 +211,7 @@ struct effect {
 		struct run_start start;
 		struct watch_event event;
 		struct pool_stall stall;
+		struct lease_revoked revoked;
 		uint64_t run_id;
 	};
 };
@@ -291,7 +319,14 @@ engine_queue_each(
 	X(misfires_skipped, "overdue jobs dropped at start by misfire=skip") \
 	X(misfires_rearmed, "overdue jobs armed again at start by misfire=rearm") \
 	X(answers_repeated, "requests answered from their idempotency id") \
-	X(turns_cut,        "steps that left work to the next turn")
+	X(turns_cut,        "steps that left work to the next turn") \
+	X(leases,           "jobs handed to workers") \
+	X(leases_touched,   "leases made longer") \
+	X(leases_released,  "leases given back unused") \
+	X(leases_expired,   "leases that ran out") \
+	X(leases_lost,      "leases ended by the end of a connection") \
+	X(leases_revoked,   "leases taken back by a cancel") \
+	X(leases_refused,   "words about a lease that was over: LEASE_LOST")
 /* clang-format on */
 
 struct engine_stats {
@@ -300,9 +335,13 @@ struct engine_stats {
 #undef X
 	/* gauges */
 	uint64_t jobs, armed, ready, running, waiters, queues, bytes, answers, completions;
+	uint64_t workers, leased; /* subscriptions; runs that are leases */
 };
 void
 engine_stats_get(const struct engine *e, struct engine_stats *out);
+/* Jobs that workers hold now. */
+uint64_t
+engine_leases_held(const struct engine *e);
 /* Lateness of starts (start - effective deadline), nanoseconds. Borrowed. */
 struct hist;
 const struct hist *

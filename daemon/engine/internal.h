@@ -15,6 +15,8 @@
  *   pool.c     how many runs of a pool: the policy alone
  *   pools.c    the pools that there are, who waits in them
  *   run.c      a run from its hand-over to its end
+ *   lease.c    runs that workers have
+ *   worker.c   workers, and whose turn it is
  *   history.c  finished runs, kept
  *   answers.c  replies kept for idempotency ids
  *   dirty.c    what has to be stored
@@ -25,6 +27,7 @@
 #ifndef WQD_ENGINE_INTERNAL_H
 #define WQD_ENGINE_INTERNAL_H
 
+#include "engine/lease.h"
 #include "engine/records.h"
 
 /* ---- job.c ---- */
@@ -342,6 +345,12 @@ queue_apply(struct engine *e, struct queue *q, const struct queue_settings *s);
 /* Something that decides about starts has changed: in or out of turn; is a drain at its end? */
 void
 queue_changed(struct engine *e, struct queue *q);
+/* Is there something to start, and could it be? */
+bool
+queue_may_start(const struct queue *q);
+/* One more that flushes of the queue wait for, from now on. */
+struct colour *
+queue_colour_join(struct queue *q);
 /* Runs that it may have going. */
 uint32_t
 queue_slots(const struct queue *q);
@@ -466,6 +475,10 @@ pools_verify(const struct engine *e);
 
 /* ---- dispatch.c ---- */
 
+/* The run never was: its instance is pending again. */
+void
+job_run_take_back(struct engine *e, struct run *run);
+
 void
 dispatch_some(struct engine *e, uint32_t most);
 /* The queue whose turn it is in a pool in whose circles there is one. */
@@ -484,6 +497,9 @@ not_started_event(struct engine *e, const struct engine_event *ev);
 /* With its record; on no map. NULL without memory. */
 struct run *
 job_run_new(struct engine *e, struct job *j);
+/* Known by its numbers from now on. 0 or -ENOMEM. */
+int
+job_run_map(struct engine *e, struct run *run);
 void
 job_run_maps_init(struct map *by_id, struct map *by_token);
 /* Hands a ready job over, past its pool's limits if `reserve`. 0 or -ENOMEM (it stays where it

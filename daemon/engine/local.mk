@@ -14,6 +14,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/hot.c \
 	%reldir%/internal.h \
 	%reldir%/job.c \
+	%reldir%/lease.c %reldir%/lease.h \
 	%reldir%/look.c \
 	%reldir%/map.c %reldir%/map.h \
 	%reldir%/names.c \
@@ -32,4 +33,5 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/update.c \
 	%reldir%/verify.c \
 	%reldir%/wait.c \
+	%reldir%/worker.c \
 	%reldir%/words.c %reldir%/words.h

@@ -17,7 +17,7 @@ view_generation(const struct job *j, struct job_view *v)
 }
 
 static void
-job_look(const struct job *j, struct moment now, struct job_view *v)
+job_look(const struct engine *e, const struct job *j, struct moment now, struct job_view *v)
 {
 	const struct record *last = history_newest(j);
 	const struct run *run = j->run;
@@ -39,6 +39,8 @@ job_look(const struct job *j, struct moment now, struct job_view *v)
 		.dead = j->dead,
 	};
 	view_generation(j, v);
+	if (run && run->lease)
+		lease_look(e, now, run, v);
 }
 
 static enum status
@@ -58,7 +60,7 @@ engine_get(const struct engine *e, struct moment now, const struct job_name *nam
 	enum status st = look_job(e, name, &j);
 
 	if (st == ST_OK)
-		job_look(j, now, out);
+		job_look(e, j, now, out);
 	return st;
 }
 
@@ -68,7 +70,7 @@ engine_run_job(const struct engine *e, struct moment now, uint64_t run_id, struc
 	const struct run *run = job_run_by_id(e, run_id);
 
 	if (run)
-		job_look(run->job, now, out);
+		job_look(e, run->job, now, out);
 	return run != NULL;
 }
 
@@ -111,7 +113,7 @@ engine_list(const struct engine *e, struct moment now, const struct list_filter 
 
 		if (!j || j->dirty.gone || (q && j->q != q))
 			continue;
-		job_look(j, now, &v);
+		job_look(e, j, now, &v);
 		if (!list_matches(f, &v))
 			continue;
 		more = each(arg, &v);
@@ -187,6 +189,7 @@ queue_look(const struct queue *q, struct queue_view *v)
 		.running = q->n_running,
 		.paused = q->paused,
 		.draining = q->draining,
+		.workers = q->n_places,
 	};
 }
 

@@ -108,6 +108,51 @@ struct op_completion {
 	struct str idem;
 };
 
+/*
+ * SUBSCRIBE: who asks is a worker from now on and is handed jobs of these lease queues, at most
+ * `credits` at a time. The ticket of the request is the name of the subscription; it gets
+ * FX_SUBSCRIBED, and its reply when it is over. NOT_FOUND, INVALID (a queue of another action).
+ */
+#define CREDITS_MAX       1024u
+#define WORKER_QUEUES_MAX 64u
+#define HOLDER_MAX        128u
+#define LEASE_MIN_NS      (10 * NS_PER_MS)
+#define LEASE_MAX_NS      (365 * 86400 * NS_PER_S)
+struct op_subscribe {
+	const struct str *queues;
+	size_t n_queues; /* 0: "default" */
+	uint32_t credits;
+	struct str holder; /* for who looks: at most HOLDER_MAX bytes */
+};
+
+/*
+ * CREDITS, UNSUBSCRIBE (no more jobs; the subscription is over when it holds none). OK; INVALID:
+ * there is no such subscription.
+ */
+struct op_credits {
+	uint64_t subscription;
+	uint32_t credits;
+};
+
+/*
+ * TOUCH, FINISH, FAIL, RELEASE of a lease. OK; LEASE_LOST: `token` is not that of the job's lease:
+ * it ran out, was revoked or given back, and another may hold the job.
+ */
+struct op_lease {
+	struct job_name job;
+	uint64_t token;
+	uint64_t subscription;  /* of who asks, 0: none */
+	int64_t lease_ns;       /* touch: from now on; -1: the queue's */
+	bool has_retry_after;   /* fail: the next attempt comes then, whatever the queue says */
+	int64_t retry_after_ns; /* 0..DELAY_MAX_NS */
+	int32_t exit_code;      /* finish, fail: -1: none */
+	int32_t signal;
+	struct str output; /* finish, fail: kept with the result */
+	bool truncated;
+	enum durability level;
+	struct str idem;
+};
+
 struct setting_text {
 	struct str name, value;
 };
@@ -170,6 +215,11 @@ struct job_view {
 	size_t payload_bytes;
 	const struct run_record *last; /* newest finished, or NULL */
 	bool dead;
+	bool leased;           /* a worker has it */
+	struct str holder;     /* of the lease; empty: not known, of before a restart */
+	int64_t lease_left_ns; /* never below 0 */
+	uint64_t lease_token;  /* 0: of before a restart */
+	bool lease_touched;
 };
 
 struct queue_view {
@@ -178,6 +228,7 @@ struct queue_view {
 	uint64_t jobs; /* all known: armed + ready + held + running + kept */
 	uint64_t armed, ready, held, running;
 	bool paused, draining;
+	uint64_t workers; /* subscribed */
 };
 
 struct completion_view {

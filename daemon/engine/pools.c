@@ -200,17 +200,18 @@ pool_run_over(struct engine *e, struct run *run)
 
 /* ---- past a closed gate ---- */
 
+/* What runs elsewhere does not count. */
 static bool
-runs_full(const struct engine *e)
+runs_full(const struct engine *e, const struct pool *p)
 {
-	return e->stats.running >= e->cfg.max_runs;
+	return p != e->direct && e->stats.running - e->stats.leased >= e->cfg.max_runs;
 }
 
 static bool
 reserve_free(const struct engine *e, const struct pool *p)
 {
 	return p->reserved == 0 && !list_empty(&p->spares) &&
-		e->stats.running < (uint64_t)e->cfg.max_runs + 1;
+		e->stats.running - e->stats.leased < (uint64_t)e->cfg.max_runs + 1;
 }
 
 static uint32_t
@@ -238,7 +239,7 @@ pool_start_due(const struct engine *e, const struct pool *p)
 
 	if (!pool_wanted(p))
 		return INT64_MAX;
-	gate = runs_full(e) ? GATE_CAP : pool_gate(&p->policy);
+	gate = runs_full(e, p) ? GATE_CAP : pool_gate(&p->policy);
 	switch (gate) {
 	case GATE_OPEN:
 		return INT64_MIN;
@@ -257,7 +258,7 @@ pool_start_due(const struct engine *e, const struct pool *p)
 struct queue *
 pool_next(struct engine *e, struct pool *p, bool *reserve)
 {
-	enum pool_gate gate = runs_full(e) ? GATE_CAP : pool_gate(&p->policy);
+	enum pool_gate gate = runs_full(e, p) ? GATE_CAP : pool_gate(&p->policy);
 	struct queue *q;
 
 	*reserve = false;
@@ -291,7 +292,7 @@ engine_sample_due(const struct engine *e, uint32_t *pool)
 			continue;
 		at = pool_sample_due(&p->policy);
 		/* It could not start anything; stalls are looked for all the same. */
-		if (runs_full(e) && p->policy.sampled_ns != INT64_MIN)
+		if (runs_full(e, p) && p->policy.sampled_ns != INT64_MIN)
 			at = p->policy.sampled_ns + POOL_LOOK_NS;
 		if (at < due) {
 			due = at;
@@ -361,7 +362,7 @@ pool_look(const struct engine *e, const struct pool *p, struct pool_view *v)
 		.index = p->index,
 		.settings = &p->policy.s,
 		.seen = p->policy.seen,
-		.gate = runs_full(e) ? GATE_CAP : pool_gate(&p->policy),
+		.gate = runs_full(e, p) ? GATE_CAP : pool_gate(&p->policy),
 		.processors = pool_processors(&p->policy),
 		.target = pool_target(&p->policy),
 		.cap = pool_cap(&p->policy),

@@ -72,6 +72,8 @@ queue_init_lists(struct queue *q)
 	list_init(&q->turn);
 	list_init(&q->spare);
 	list_init(&q->colours);
+	list_init(&q->places);
+	list_init(&q->takers);
 	list_init(&q->records);
 	list_init(&q->sweep.link);
 	timers_init(&q->sweep.found);
@@ -114,6 +116,7 @@ queue_remove(struct engine *e, struct queue *q)
 	if (e->recent == q)
 		e->recent = NULL;
 	tell_queue(e, q, "deleted");
+	workers_queue_gone(e, q);
 	list_del(&q->of_engine);
 	queue_turn_leave(q);
 	list_del(&q->sweep.link);
@@ -151,9 +154,11 @@ queue_holds(const struct queue *q)
 	return q->paused || q->draining || q->n_running >= queue_slots(q);
 }
 
-static bool
+bool
 queue_may_start(const struct queue *q)
 {
+	if (q->s.action == ACTION_LEASE && list_empty(&q->takers))
+		return false;
 	return !list_empty(&q->ready) && !q->paused && !timer_armed(&q->backoff) &&
 		q->n_running < queue_slots(q);
 }
@@ -175,14 +180,22 @@ queue_colour(const struct queue *q)
 	return list_entry(q->colours.prev, struct colour, link);
 }
 
+struct colour *
+queue_colour_join(struct queue *q)
+{
+	struct colour *c = queue_colour(q);
+
+	c->n++;
+	return c;
+}
+
 void
 queue_ready_put(struct engine *e, struct job *j)
 {
 	struct queue *q = j->q;
 
 	j->seq = ++e->seq;
-	j->colour = queue_colour(q);
-	j->colour->n++;
+	j->colour = queue_colour_join(q);
 	if (q->draining && !j->chained) {
 		j->parked = q->park_epoch;
 		q->n_parked++;

@@ -25,6 +25,8 @@
 #define ANSWER_MAGIC 0x616e7331u
 #define COMPL_MAGIC  0x636d7031u
 #define POOL_MAGIC   0x706f6f31u
+#define LEASE_MAGIC  0x6c656131u
+#define SUB_MAGIC    0x73756231u
 
 /* ---- states of a job ---- */
 
@@ -235,8 +237,46 @@ struct run {
 	bool absolute, retry, appended, chained;
 	bool started; /* the runner said so */
 	bool killed;
-	bool reserve;      /* it is the one past its pool's limits */
-	struct pool *pool; /* that it counts in; NULL before the start */
+	bool reserve;        /* it is the one past its pool's limits */
+	struct pool *pool;   /* that it counts in; NULL before the start */
+	struct lease *lease; /* NULL: no worker has it */
+};
+
+/* ---- leases and workers: lease.c, worker.c ---- */
+
+struct lease {
+	uint32_t magic;
+	uint8_t state; /* enum lease_state */
+	bool touched;
+	uint64_t token;
+	struct run *run; /* NULL: LOST */
+	struct sub *sub; /* NULL: ORPHAN */
+	struct list of_sub;
+	struct timer timer; /* engine.lease_ends */
+	size_t bytes;       /* of the payload, while it counts in the subscription */
+};
+
+/* A worker: somebody who takes jobs, under the ticket of its request. */
+struct sub {
+	uint32_t magic;
+	struct map_node node; /* engine.subs */
+	struct list all;      /* engine.all_subs */
+	uint64_t ticket;
+	uint32_t credits, n_leases; /* LOST ones too: they are not answered for */
+	size_t bytes;               /* of payloads of those it holds */
+	bool closed;                /* no more jobs: over with its last lease */
+	struct list leases, places;
+	uint8_t holder_n;
+	char holder[HOLDER_MAX];
+};
+
+/* Of a worker in a queue. */
+struct place {
+	struct sub *sub;
+	struct queue *q;
+	struct list of_sub;
+	struct list of_queue; /* queue.places */
+	struct list taker;    /* queue.takers, while the worker has credit: first is next */
 };
 
 /* A finished run. */
@@ -280,6 +320,8 @@ struct queue {
 	struct list colours;
 	struct list records;
 	uint64_t n_records;
+	struct list places, takers; /* of workers; of those who have credit */
+	uint64_t n_places;
 	struct timer backoff; /* engine.backoffs: after a start that failed */
 	struct timer retire;  /* engine.retires: when the oldest record's time is over */
 	bool paused;
@@ -401,6 +443,10 @@ struct engine {
 	struct list pools;            /* the next to be served first */
 	struct pool *direct, *common; /* for runs elsewhere; the one called default */
 	uint32_t n_pools;
+	struct map subs;
+	struct list all_subs;
+	struct timers lease_ends;
+	uint64_t fence;           /* token of the newest lease */
 	int64_t starved_until_ns; /* boot time; before it nothing is started, for want of memory */
 	struct list all_waiters;
 	struct list all_completions;

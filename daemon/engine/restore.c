@@ -263,9 +263,20 @@ recover_records(struct engine *e)
 static void
 recover_run(struct engine *e, struct job *j)
 {
-	const struct run_end end = { .outcome = RUN_INTERRUPTED, .exit_code = -1 };
+	const struct queue_settings *s = &j->q->s;
+	/* A worker of our own is ended with the processes of the daemon before. */
+	bool leased = s->action == ACTION_LEASE && !s->handler[0];
+	const struct run_end end = {
+		.outcome = RUN_INTERRUPTED,
+		.exit_code = -1,
+		.has_retry_after = leased,
+		.retry_after_ns = s->lease_ns,
+	};
 
-	job_run_end(e, j->run, &end);
+	if (!leased || lease_orphan(e, j->run) < 0)
+		job_run_end(e, j->run, &end);
+	else
+		j->run->colour = queue_colour_join(j->q);
 }
 
 static void

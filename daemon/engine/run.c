@@ -7,6 +7,9 @@
  *   outcome                    another instance pending,   otherwise
  *                              or closed by a cancel
  *   done, cancelled            final                       final
+ *   lost (a lease whose        final                       attempts left: again at once, else dead
+ *   worker is gone, or that                                (one attempt only: as interrupted)
+ *   ran out)
  *   failed, timeout            final                       attempts left: retry after a delay,
  *                                                          else dead (one attempt only: final)
  *   interrupted                final                       retry at once, at most max_interrupts
@@ -83,8 +86,8 @@ job_run_new(struct engine *e, struct job *j)
 	return run;
 }
 
-static int
-run_map(struct engine *e, struct run *run)
+int
+job_run_map(struct engine *e, struct run *run)
 {
 	if (map_add(&e->runs, &run->by_id, run_id_hash(e, run->id)) < 0)
 		return -ENOMEM;
@@ -104,6 +107,8 @@ job_run_free(struct engine *e, struct run *run)
 		map_del(&e->tokens, &run->by_token);
 	}
 	pool_run_over(e, run);
+	if (run->lease)
+		lease_free(e, run->lease);
 	payload_free(e, run->payload);
 	record_unref(e, run->record);
 	MAGIC_DONE(run);
@@ -163,21 +168,28 @@ run_emit(struct engine *e, const struct run *run)
 		.parts = run->payload ? run->payload->parts : NULL,
 		.n_parts = run->payload ? run->payload->n : 0,
 	};
+	if (!run->lease)
+		return;
+	fx->start.subscription = run->lease->sub->ticket;
+	fx->start.lease_token = run->lease->token;
+	fx->start.lease_ns = j->q->s.lease_ns;
 }
 
 int
 job_run_start(struct engine *e, struct job *j, bool reserve)
 {
 	const struct run_end done = { .outcome = RUN_DONE, .exit_code = -1 };
-	bool none = j->q->s.action == ACTION_NONE;
+	bool none = j->q->s.action == ACTION_NONE, lease = j->q->s.action == ACTION_LEASE;
 	struct run *run = job_run_new(e, j);
 
 	if (!run)
 		return -ENOMEM;
-	if (!none && run_map(e, run) < 0) {
+	if ((!none && job_run_map(e, run) < 0) ||
+		(lease && lease_give(e, run, worker_next(j->q)) < 0)) {
 		job_run_free(e, run);
 		return -ENOMEM;
 	}
+	run->started = lease;
 	hist_add(&e->lateness, e->now.boot_ns - job_due_boot(e->now, j));
 	run_take_instance(e, run, j);
 	pool_run_started(e, run, j->q, reserve);
@@ -196,6 +208,8 @@ job_run_start(struct engine *e, struct job *j, bool reserve)
 	job_changed(e, j);
 	e->urgent = e->urgent || j->durable;
 	run_emit(e, run);
+	if (lease)
+		worker_took(e, j->q);
 	return 0;
 }
 
@@ -213,6 +227,10 @@ job_run_kill(struct engine *e, struct run *run)
 {
 	if (run->killed)
 		return;
+	if (run->lease) {
+		lease_revoke(e, run);
+		return;
+	}
 	run->killed = true;
 	engine_effect(e, FX_KILL)->run_id = run->id;
 }
@@ -228,16 +246,26 @@ attempts_left(const struct job *j)
 }
 
 static enum verdict
-run_verdict(const struct job *j, enum run_outcome outcome)
+verdict_interrupted(const struct job *j)
+{
+	return j->interrupts < j->q->s.max_interrupts ? RETRY : DEAD;
+}
+
+static enum verdict
+run_verdict(const struct job *j, const struct run_end *end)
 {
 	const struct queue_settings *s = &j->q->s;
 
 	/* Another instance is pending, or the job is closed. */
 	if (j->state != JS_R || j->forget || j->q->deleting)
 		return FINAL;
-	switch (outcome) {
+	if (end->lost && s->max_attempts == 1)
+		return verdict_interrupted(j);
+	if (end->lost)
+		return attempts_left(j) ? RETRY : DEAD;
+	switch (end->outcome) {
 	case RUN_INTERRUPTED:
-		return j->interrupts < s->max_interrupts ? RETRY : DEAD;
+		return verdict_interrupted(j);
 	case RUN_FAILED:
 	case RUN_TIMEOUT:
 		if (attempts_left(j))
@@ -328,8 +356,19 @@ run_fill_record(
 	count_outcome(e, r->outcome);
 }
 
+/* Chance shortens the delay: it stays the longest. */
 static int64_t
-retry_delay(const struct job *j)
+retry_jittered(const struct engine *e, const struct job *j, int64_t delay_ns)
+{
+	uint64_t span = (uint64_t)delay_ns / 100 * j->q->s.retry_jitter;
+
+	if (span == 0)
+		return delay_ns;
+	return delay_ns - (int64_t)(engine_random(e, 'j', j->node.hash ^ e->seq) % (span + 1));
+}
+
+static int64_t
+retry_backoff(const struct job *j)
 {
 	const struct queue_settings *s = &j->q->s;
 	int64_t delay = s->retry_delay_ns;
@@ -341,15 +380,25 @@ retry_delay(const struct job *j)
 	return delay < s->retry_max_delay_ns ? delay : s->retry_max_delay_ns;
 }
 
+static int64_t
+retry_delay(const struct engine *e, const struct job *j, const struct run_end *end)
+{
+	if (end->has_retry_after)
+		return end->retry_after_ns;
+	if (end->lost || end->outcome == RUN_INTERRUPTED)
+		return 0;
+	return retry_jittered(e, j, retry_backoff(j));
+}
+
 /* The same instance again. */
 static void
-run_retry(struct engine *e, struct run *run, enum run_outcome outcome)
+run_retry(struct engine *e, struct run *run, const struct run_end *end)
 {
 	struct job *j = run->job;
-	int64_t delay = outcome == RUN_INTERRUPTED ? 0 : retry_delay(j);
-	bool armed;
+	int64_t delay = retry_delay(e, j, end);
+	bool cut = end->lost || end->outcome == RUN_INTERRUPTED, armed;
 
-	j->interrupts = outcome == RUN_INTERRUPTED ? (uint16_t)(j->interrupts + 1) : 0;
+	j->interrupts = !cut ? 0 : (uint16_t)(j->interrupts + (j->interrupts < UINT16_MAX));
 	j->payload = run->payload;
 	run->payload = NULL;
 	j->coalesced = run->coalesced;
@@ -368,7 +417,7 @@ run_retry(struct engine *e, struct run *run, enum run_outcome outcome)
 	}
 	job_enter(e, j, OP_RETRY, armed ? JS_A : JS_Q);
 	/* It never came to its end: in front of what was behind it. */
-	if (!armed && outcome == RUN_INTERRUPTED) {
+	if (!armed && cut) {
 		list_del(&j->ready);
 		j->seq = run->seq;
 		queue_ready_back(e, j);
@@ -430,7 +479,7 @@ job_run_end(struct engine *e, struct run *run, const struct run_end *end)
 	struct job *j = run->job;
 	struct queue *q = j->q;
 	struct colour *colour = run->colour;
-	enum verdict verdict = run_verdict(j, end->outcome);
+	enum verdict verdict = run_verdict(j, end);
 
 	CHECK_OBJ(run, RUN_MAGIC);
 	run_fill_record(e, run, end, verdict);
@@ -441,7 +490,7 @@ job_run_end(struct engine *e, struct run *run, const struct run_end *end)
 	tell_run(e, &run->record->r);
 	run_answer_waiters(e, j, run->record);
 	if (verdict == RETRY)
-		run_retry(e, run, end->outcome);
+		run_retry(e, run, end);
 	else
 		run_over(e, run, verdict);
 	if (!j->forget)

@@ -43,9 +43,13 @@
 /* clang-format off */
 const struct setting queue_setting_table[] = {
 	WORDS("action", action, action_words, 0, "none",
-		"what a run does: none (the firing is recorded), exec (the handler's command)"),
+		"what a run does: none (the firing is recorded), exec (the handler's command), lease "
+		"(a worker that has subscribed gets it)"),
 	{ "handler", SET_NAME, AT(handler), 0, HANDLER_NAME_MAX, "", NULL,
-		"handler of the configuration that runs execute; naming one makes the action exec" },
+		"handler of the configuration that runs execute; naming one where the action is none "
+		"makes it exec. Of a lease queue: the worker program that the daemon keeps for it" },
+	{ "lease", SET_DURATION, AT(lease_ns), LEASE_MIN_NS, LEASE_MAX_NS, "30s", NULL,
+		"how long a worker has a job without a touch before others may get it" },
 	NUMBER("max_active", max_active, 0, 100000, TEXT_OF(MAX_ACTIVE_DEFAULT),
 		"runs going on at once; 0 starts nothing"),
 	{ "ordered", SET_BOOL, AT(ordered), 0, 1, "no", NULL,
@@ -76,6 +80,8 @@ const struct setting queue_setting_table[] = {
 		"wait before further attempts: fixed (the same), exponential (doubled each time)"),
 	SPAN("retry_max_delay", retry_max_delay_ns, YEAR_NS, "1h",
 		"longest wait before an attempt"),
+	NUMBER("retry_jitter", retry_jitter, 0, 100, "0",
+		"percent of that wait by which chance may shorten it, so that many don't come at once"),
 	SPAN("retention", retention_ns, 100 * YEAR_NS, "1h",
 		"how long results are kept"),
 	NUMBER("retention_count", retention_count, 0, 10000000, "1000",
@@ -215,7 +221,7 @@ queue_settings_set(struct queue_settings *s, struct str name, struct str value)
 		return err;
 	if (s->ordered && !was_ordered && s->max_active == MAX_ACTIVE_DEFAULT)
 		s->max_active = 1;
-	if (which->offset == AT(handler) && s->handler[0])
+	if (which->offset == AT(handler) && s->handler[0] && s->action == ACTION_NONE)
 		s->action = ACTION_EXEC;
 	return 0;
 }

@@ -23,6 +23,7 @@
 struct queue_settings {
 	enum action action;
 	char handler[HANDLER_NAME_MAX + 1]; /* "" : none named */
+	int64_t lease_ns;
 	uint32_t max_active;
 	bool ordered;
 	enum priority priority;
@@ -38,6 +39,7 @@ struct queue_settings {
 	int64_t retry_delay_ns;
 	enum backoff retry_backoff;
 	int64_t retry_max_delay_ns;
+	uint32_t retry_jitter; /* percent */
 	int64_t retention_ns;
 	uint32_t retention_count;
 	uint32_t max_jobs;

@@ -123,10 +123,7 @@ verify_records(const struct queue *q, uint64_t n)
 static void
 verify_turn(const struct queue *q)
 {
-	bool may = !list_empty(&q->ready) && !q->paused && !timer_armed(&q->backoff) &&
-		q->n_running < queue_slots(q);
-
-	wq_assert(list_linked(&q->turn) == may);
+	wq_assert(list_linked(&q->turn) == queue_may_start(q));
 }
 
 static void
@@ -222,6 +219,7 @@ engine_verify(const struct engine *e)
 	verify_dirty(e);
 	verify_waiters(e);
 	verify_completions(e);
+	workers_verify(e);
 	timers_verify(&e->boot);
 	timers_verify(&e->wall);
 	timers_verify(&e->timeouts);

@@ -34,7 +34,8 @@
 	X(ST_STORAGE_ERROR,      70, "STORAGE_ERROR",       "could not be stored") \
 	X(ST_TIMEOUT,            71, "TIMEOUT",             "the wait ended before what was waited for") \
 	X(ST_UNIMPLEMENTED,      72, "UNIMPLEMENTED",       "this daemon does not know the operation") \
-	X(ST_EXISTS,             73, "EXISTS",              "a queue of that name exists")
+	X(ST_EXISTS,             73, "EXISTS",              "a queue of that name exists") \
+	X(ST_LEASE_LOST,         74, "LEASE_LOST",          "the lease is over: another may hold the job")
 
 /*      name           number  word */
 #define JOB_STATE_TABLE(X) \
@@ -94,7 +95,8 @@
 
 #define ACTION_TABLE(X) \
 	X(ACTION_NONE,  0, "none") \
-	X(ACTION_EXEC,  1, "exec")
+	X(ACTION_EXEC,  1, "exec") \
+	X(ACTION_LEASE, 2, "lease")
 
 #define MISFIRE_TABLE(X) \
 	X(MISFIRE_RUN,   0, "run") \

@@ -6,6 +6,7 @@
  *   reply.c     replies out: at once, or held until a commit
  *   watch.c     events out, to those who watch
  *   progress.c  how far drains are
+ *   ops_worker.c  jobs out, to workers
  *   ops_*.c     one function for each operation
  */
 #ifndef WQD_SERVICE_INTERNAL_H
@@ -81,6 +82,8 @@ struct service {
 	struct buf run_bytes;
 	struct watch *watch;  /* owned */
 	struct list progress; /* struct progress */
+	uint64_t *unsent;     /* owned; runs that their worker was not sent */
+	size_t n_unsent;
 };
 
 enum session_state { SESSION_HELLO, SESSION_OPEN, SESSION_CLOSING };
@@ -98,9 +101,11 @@ struct session {
 	struct list watchers;
 	uint32_t in_flight; /* of all three */
 	size_t held_bytes;
-	size_t put_from;     /* length of the output when a reply was begun */
-	bool paused;         /* the last look found it unwilling to be read */
-	int64_t deadline_ns; /* boot time; INT64_MAX: none */
+	size_t put_from;       /* length of the output when a reply was begun */
+	bool paused;           /* the last look found it unwilling to be read */
+	int64_t deadline_ns;   /* boot time; INT64_MAX: none */
+	uint64_t subscription; /* ticket; 0: no worker */
+	char client[CLIENT_NAME_MAX + 1];
 };
 
 /* A reply that waits for a commit. */
@@ -146,6 +151,10 @@ void
 held_release(struct held *h, int error);
 void
 held_free(struct held *h);
+
+/* It has something to send, or room for more requests. */
+void
+session_changed(struct session *s);
 
 /* ---- service.c ---- */
 
@@ -196,6 +205,17 @@ progress_turn(struct service *svc, struct moment now);
 void
 progress_free(struct service *svc);
 
+/* ---- ops_worker.c ---- */
+
+/* `ticket` is the subscription of its session from now on. */
+void
+worker_subscribed(struct service *svc, uint64_t ticket);
+/* Sends a job, or notes that it could not. */
+void
+worker_give(struct service *svc, const struct run_start *r);
+void
+worker_revoked(struct service *svc, uint64_t ticket, const struct lease_revoked *r);
+
 /* ---- operations ---- */
 
 typedef void
@@ -214,6 +234,7 @@ op_fn op_queue_create, op_queue_set, op_queue_show, op_queue_list, op_queue_dele
 	op_resume, op_drain;
 op_fn op_completion_wait, op_complete, op_complete_all, op_completion_reinit, op_completion_show;
 op_fn op_watch;
+op_fn op_subscribe, op_credits, op_unsubscribe, op_touch, op_finish, op_fail, op_release;
 
 /* The reply of queue_create and queue_set: the queue as it is now. */
 int

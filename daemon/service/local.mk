@@ -6,6 +6,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/ops_look.c \
 	%reldir%/ops_queue.c \
 	%reldir%/ops_session.c \
+	%reldir%/ops_worker.c \
 	%reldir%/progress.c \
 	%reldir%/reply.c \
 	%reldir%/service.c %reldir%/service.h \

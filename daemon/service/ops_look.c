@@ -165,6 +165,8 @@ put_engine(const struct engine *e, struct page *p)
 	put_counter(p, "ready", (int64_t)st.ready);
 	put_counter(p, "running", (int64_t)st.running);
 	put_counter(p, "waiters", (int64_t)st.waiters);
+	put_counter(p, "workers", (int64_t)st.workers);
+	put_counter(p, "leased", (int64_t)st.leased);
 	put_counter(p, "queues", (int64_t)st.queues);
 	put_counter(p, "completions", (int64_t)st.completions);
 	put_counter(p, "kept_bytes", (int64_t)st.bytes);

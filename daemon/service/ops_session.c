@@ -40,6 +40,13 @@ const struct op op_table[REQ_KIND_COUNT] = {
 	[REQ_COMPLETION_REINIT] = { op_completion_reinit, 1 },
 	[REQ_COMPLETION_SHOW] = { op_completion_show, 1 },
 	[REQ_WATCH] = { op_watch, 8 },
+	[REQ_SUBSCRIBE] = { op_subscribe, 8 },
+	[REQ_CREDITS] = { op_credits, 8 },
+	[REQ_UNSUBSCRIBE] = { op_unsubscribe, 8 },
+	[REQ_TOUCH] = { op_touch, 1 },
+	[REQ_FINISH] = { op_finish, 1 },
+	[REQ_FAIL] = { op_fail, 1 },
+	[REQ_RELEASE] = { op_release, 1 },
 };
 
 void
@@ -95,6 +102,8 @@ op_hello(struct service *svc, struct call *c)
 		return;
 	}
 	c->s->state = SESSION_OPEN;
+	if (h->client.n > 0)
+		memcpy(c->s->client, h->client.p, h->client.n);
 	log_debug("hello", "peer=\"%s\" client=%s", c->s->peer.address,
 		log_field(name, sizeof name, h->client));
 	out = reply_begin(c->s);

@@ -50,10 +50,9 @@ reply_status(struct session *s, uint64_t request_id, enum status st, const char 
 		reply_end(s, st, wire_put_status(out, request_id, st, message));
 }
 
-/* The session has something to send, or room for more requests. Inside its own input the caller
- * looks by itself. */
-static void
-changed(struct session *s)
+/* Inside its own input the caller looks by itself. */
+void
+session_changed(struct session *s)
 {
 	struct service *svc = s->svc;
 
@@ -124,7 +123,7 @@ held_release(struct held *h, int error)
 		reply_end(s, ST_STORAGE_ERROR,
 			wire_put_status(out, h->request_id, ST_STORAGE_ERROR, err_str(error)));
 	held_free(h);
-	changed(s);
+	session_changed(s);
 }
 
 /* ---- answers of the engine ---- */
@@ -132,6 +131,8 @@ held_release(struct held *h, int error)
 static void
 ticket_done(struct service *svc, struct ticket *t)
 {
+	if (t->s->subscription == ticket_number(t))
+		t->s->subscription = 0;
 	t->s->in_flight--;
 	ticket_give(&svc->tickets, t);
 }
@@ -217,7 +218,7 @@ reply_job(struct service *svc, struct ticket *t, const struct job_reply *r, bool
 
 	answer(svc, t, r, durable);
 	ticket_done(svc, t);
-	changed(s);
+	session_changed(s);
 }
 
 void

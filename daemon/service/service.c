@@ -81,6 +81,7 @@ service_free(struct service *svc)
 	wire_list_free(svc->batch.results);
 	wire_list_free(svc->batch.spoiled);
 	x_free(svc->gathered);
+	x_free(svc->unsent);
 	buf_done(&svc->scratch);
 	buf_done(&svc->busy);
 	buf_spare_done(&svc->spare);
@@ -120,7 +121,16 @@ apply_effects(struct service *svc, struct moment now)
 			apply_reply(svc, fx);
 			break;
 		case FX_START:
-			svc->cfg.start_run(svc->cfg.ctx, &fx->start);
+			if (fx->start.subscription)
+				worker_give(svc, &fx->start);
+			else
+				svc->cfg.start_run(svc->cfg.ctx, &fx->start);
+			break;
+		case FX_SUBSCRIBED:
+			worker_subscribed(svc, fx->ticket);
+			break;
+		case FX_REVOKED:
+			worker_revoked(svc, fx->ticket, &fx->revoked);
 			break;
 		case FX_EVENT:
 			watch_note(svc, &fx->event, now);
@@ -138,6 +148,19 @@ apply_effects(struct service *svc, struct moment now)
 	svc->run_of = NULL;
 }
 
+/* Their workers get no more, so this comes to an end. */
+static void
+take_back_unsent(struct service *svc, struct moment now)
+{
+	while (svc->n_unsent > 0) {
+		const struct engine_event ev = { .kind = EV_UNSENT,
+			.run_id = svc->unsent[--svc->n_unsent] };
+
+		engine_step(svc->cfg.engine, now, &ev, &svc->fx);
+		apply_effects(svc, now);
+	}
+}
+
 void
 service_step(struct service *svc, struct moment now, const struct engine_event *ev)
 {
@@ -146,6 +169,7 @@ service_step(struct service *svc, struct moment now, const struct engine_event *
 	svc->stepping = true;
 	engine_step(svc->cfg.engine, now, ev, &svc->fx);
 	apply_effects(svc, now);
+	take_back_unsent(svc, now);
 	svc->stepping = false;
 }
 
@@ -160,6 +184,7 @@ service_configure_queue(
 	svc->stepping = true;
 	err = engine_configure_queue(svc->cfg.engine, now, name, s, &svc->fx);
 	apply_effects(svc, now);
+	take_back_unsent(svc, now);
 	svc->stepping = false;
 	return err;
 }

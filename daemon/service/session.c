@@ -28,10 +28,10 @@ session_new(struct service *svc, const struct peer *peer, struct moment now, str
 	s->magic = SESSION_MAGIC;
 	s->svc = svc;
 	s->peer = *peer;
-	/* Reading stops at output_max; one large reply and the small ones of all that is in
-	 * flight may still come on top. */
+	/* Reading stops at output_max; one large reply, jobs for a worker and the small replies of
+	 * all that is in flight may still come on top. */
 	buf_init(&s->out,
-		svc->cfg.output_max + WIRE_REPLY_MAX +
+		svc->cfg.output_max + 2 * WIRE_REPLY_MAX +
 			(size_t)svc->cfg.max_in_flight * SMALL_REPLY_MAX);
 	buf_use_spare(&s->out, &svc->spare);
 	list_init(&s->tickets);

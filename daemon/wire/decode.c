@@ -416,6 +416,70 @@ read_watch(struct decode *d, const void *m, struct request *out)
 		out->watch.kinds |= 1u << read_event_kind(d, (int)pb->kinds[i]);
 }
 
+static void
+read_subscribe(struct decode *d, const void *m, struct request *out)
+{
+	const Wq__V1__Subscribe *pb = m;
+	struct str *v;
+
+	out->subscribe = (struct op_subscribe){ .credits = pb->credits ? pb->credits : 1 };
+	if (pb->n_queues > WORKER_QUEUES_MAX) {
+		wrong(d, "over 64 queues");
+		return;
+	}
+	v = arena_alloc(d->arena, pb->n_queues * sizeof *v);
+	if (!v) {
+		d->full = true;
+		return;
+	}
+	for (size_t i = 0; i < pb->n_queues; i++)
+		v[i] = text(pb->queues[i]);
+	out->subscribe.queues = v;
+	out->subscribe.n_queues = pb->n_queues;
+}
+
+static void
+read_credits(struct decode *d, const void *m, struct request *out)
+{
+	const Wq__V1__Credits *pb = m;
+
+	(void)d;
+	out->credits = (struct op_credits){ .credits = pb->credits };
+}
+
+static void
+read_unsubscribe(struct decode *d, const void *m, struct request *out)
+{
+	(void)d;
+	(void)m;
+	out->credits = (struct op_credits){ 0 };
+}
+
+static void
+read_lease(struct decode *d, const void *m, struct request *out)
+{
+	const Wq__V1__Lease *pb = m;
+
+	out->lease = (struct op_lease){
+		.job = { text(pb->queue), bytes(pb->key) },
+		.token = pb->token,
+		.lease_ns = optional_ms(d, (int)pb->has_lease_ms_case, pb->lease_ms),
+		.has_retry_after = pb->has_retry_after_ms_case != 0,
+		.exit_code = pb->has_exit_code_case ? pb->exit_code : -1,
+		.signal = pb->signal,
+		.output = bytes(pb->output),
+		.truncated = pb->truncated,
+		.level = read_level(d, (int)pb->durability),
+		.idem = read_idem(d, pb->idempotency_id),
+	};
+	if (out->lease.has_retry_after)
+		out->lease.retry_after_ns = ms(d, pb->retry_after_ms);
+	if (pb->has_exit_code_case && (pb->exit_code < 0 || pb->exit_code > 255))
+		wrong(d, "an exit code is 0 to 255");
+	if (pb->signal < 0 || pb->signal > 127)
+		wrong(d, "a signal is 0 to 127");
+}
+
 static const struct {
 	enum request_kind kind;
 	void (*read)(struct decode *d, const void *m, struct request *out); /* NULL: no fields */
@@ -452,6 +516,13 @@ static const struct {
 	[WQ__V1__REQUEST__OP_COMPLETION_REINIT] = { REQ_COMPLETION_REINIT, read_completion },
 	[WQ__V1__REQUEST__OP_COMPLETION_SHOW] = { REQ_COMPLETION_SHOW, read_completion },
 	[WQ__V1__REQUEST__OP_WATCH] = { REQ_WATCH, read_watch },
+	[WQ__V1__REQUEST__OP_SUBSCRIBE] = { REQ_SUBSCRIBE, read_subscribe },
+	[WQ__V1__REQUEST__OP_CREDITS] = { REQ_CREDITS, read_credits },
+	[WQ__V1__REQUEST__OP_UNSUBSCRIBE] = { REQ_UNSUBSCRIBE, read_unsubscribe },
+	[WQ__V1__REQUEST__OP_TOUCH] = { REQ_TOUCH, read_lease },
+	[WQ__V1__REQUEST__OP_FINISH] = { REQ_FINISH, read_lease },
+	[WQ__V1__REQUEST__OP_FAIL] = { REQ_FAIL, read_lease },
+	[WQ__V1__REQUEST__OP_RELEASE] = { REQ_RELEASE, read_lease },
 };
 
 static bool

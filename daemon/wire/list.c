@@ -109,11 +109,27 @@ wire_list_run(struct wire_list *l, const struct run_record *r)
 	return put_piece_with_run(l, F_RUNS, &pb.base, &pb);
 }
 
+static void
+encode_lease(Wq__V1__LeaseInfo *pb, char holder[HOLDER_MAX + 1], const struct job_view *j)
+{
+	wq__v1__lease_info__init(pb);
+	wq_assert(j->holder.n <= HOLDER_MAX);
+	if (j->holder.n > 0)
+		memcpy(holder, j->holder.p, j->holder.n);
+	holder[j->holder.n] = '\0';
+	pb->holder = holder;
+	pb->left_ms = j->lease_left_ns / NS_PER_MS;
+	pb->token = j->lease_token;
+	pb->touched = j->lease_touched;
+}
+
 int
 wire_list_job(struct wire_list *l, const struct job_view *j)
 {
 	Wq__V1__JobInfo pb;
 	Wq__V1__Run last;
+	Wq__V1__LeaseInfo lease;
+	char holder[HOLDER_MAX + 1];
 	struct name_copy queue, last_queue;
 
 	wq__v1__job_info__init(&pb);
@@ -133,6 +149,10 @@ wire_list_job(struct wire_list *l, const struct job_view *j)
 	pb.durability = (Wq__V1__Durability)j->level;
 	pb.payload_bytes = j->payload_bytes;
 	pb.dead = j->dead;
+	if (j->leased) {
+		encode_lease(&lease, holder, j);
+		pb.lease = &lease;
+	}
 	if (!j->last)
 		return put_piece(l, F_JOBS, &pb.base);
 	encode_run(&last, &last_queue, j->last);
@@ -169,6 +189,7 @@ wire_list_queue(struct wire_list *l, const struct queue_view *q)
 	pb.running = q->running;
 	pb.paused = q->paused;
 	pb.draining = q->draining;
+	pb.workers = q->workers;
 	return put_piece(l, F_QUEUES, &pb.base);
 }
 

@@ -42,6 +42,13 @@ enum request_kind {
 	REQ_COMPLETION_REINIT,
 	REQ_COMPLETION_SHOW,
 	REQ_WATCH,
+	REQ_SUBSCRIBE,
+	REQ_CREDITS,
+	REQ_UNSUBSCRIBE,
+	REQ_TOUCH,
+	REQ_FINISH,
+	REQ_FAIL,
+	REQ_RELEASE,
 	REQ_KIND_COUNT
 };
 
@@ -119,6 +126,9 @@ struct request {
 		bool drain_first; /* shutdown */
 		struct op_completion completion;
 		struct req_watch watch;
+		struct op_subscribe subscribe;
+		struct op_credits credits; /* unsubscribe too */
+		struct op_lease lease;     /* touch, finish, fail, release */
 	};
 };
 

@@ -1,10 +1,11 @@
 /*
- * Replies that come in a row: events to those who watch, the progress of a drain.
+ * Replies that come in a row: events to those who watch, jobs to workers, the progress of a drain.
  * An event is encoded once, whoever gets it; a reply is a head in front of such.
  */
 #include <errno.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "wire/encode.h"
 #include "wire/frame.h"
@@ -69,6 +70,81 @@ wire_put_watch(struct buf *out, uint64_t id, const struct watch_reply *w)
 	if (w->events.n)
 		memcpy(p + n, w->events.p, w->events.n);
 	return 0;
+}
+
+int
+wire_put_more(struct buf *out, uint64_t id)
+{
+	Wq__V1__Reply pb;
+
+	wq__v1__reply__init(&pb);
+	pb.id = id;
+	pb.more = true;
+	return encode_message(out, &pb.base);
+}
+
+static int
+put_leased(struct buf *out, uint64_t id, const struct run_start *r, ProtobufCBinaryData *parts)
+{
+	Wq__V1__Reply pb;
+	Wq__V1__Leased l;
+	struct name_copy queue;
+
+	wq__v1__reply__init(&pb);
+	wq__v1__leased__init(&l);
+	l.queue = encode_name(&queue, r->queue);
+	l.key = encode_bytes(r->key);
+	l.generation = r->generation;
+	l.attempt = r->attempt;
+	l.coalesced = r->coalesced;
+	for (size_t i = 0; i < r->n_parts; i++)
+		parts[i] = encode_bytes(r->parts[i]);
+	l.n_payload = r->n_parts;
+	l.payload = parts;
+	l.due_ms = encode_ms(r->due_wall_ns);
+	l.lease_ms = r->lease_ns / NS_PER_MS;
+	l.token = r->lease_token;
+	l.run_token = r->token;
+	pb.id = id;
+	pb.more = true;
+	pb.leased = &l;
+	return encode_message(out, &pb.base);
+}
+
+#define PARTS_FEW 16u
+
+int
+wire_put_leased(struct buf *out, uint64_t id, const struct run_start *r)
+{
+	ProtobufCBinaryData few[PARTS_FEW], *parts = few;
+	int err;
+
+	if (r->n_parts > PARTS_FEW)
+		parts = x_alloc(r->n_parts * sizeof *parts);
+	if (!parts)
+		return -ENOMEM;
+	err = put_leased(out, id, r, parts);
+	if (parts != few)
+		x_free(parts);
+	return err;
+}
+
+int
+wire_put_revoked(struct buf *out, uint64_t id, const struct lease_revoked *r)
+{
+	Wq__V1__Reply pb;
+	Wq__V1__Revoked rev;
+	struct name_copy queue;
+
+	wq__v1__reply__init(&pb);
+	wq__v1__revoked__init(&rev);
+	rev.queue = encode_name(&queue, r->queue);
+	rev.key = encode_bytes(r->key);
+	rev.token = r->token;
+	pb.id = id;
+	pb.more = true;
+	pb.revoked = &rev;
+	return encode_message(out, &pb.base);
 }
 
 int

@@ -66,6 +66,13 @@ struct watch_reply {
 /* A reply with more to follow. */
 int
 wire_put_watch(struct buf *out, uint64_t id, const struct watch_reply *w);
+/* `subscribe`: it has begun; a job; a lease that is over. More follows. */
+int
+wire_put_more(struct buf *out, uint64_t id);
+int
+wire_put_leased(struct buf *out, uint64_t id, const struct run_start *r);
+int
+wire_put_revoked(struct buf *out, uint64_t id, const struct lease_revoked *r);
 int
 wire_put_progress(struct buf *out, uint64_t id, const struct drain_view *d);
 

@@ -175,6 +175,26 @@ check_values(const struct request *r)
 		fuzz_read(r->watch.queue);
 		fuzz_read(r->watch.prefix);
 		break;
+	case REQ_SUBSCRIBE:
+		wq_assert(r->subscribe.n_queues <= WORKER_QUEUES_MAX && r->subscribe.credits > 0);
+		for (size_t i = 0; i < r->subscribe.n_queues; i++)
+			fuzz_read(r->subscribe.queues[i]);
+		break;
+	case REQ_TOUCH:
+	case REQ_FINISH:
+	case REQ_FAIL:
+	case REQ_RELEASE:
+		check_name(r->lease.job);
+		fuzz_read(r->lease.output);
+		check_level(r->lease.level);
+		check_time(r->lease.lease_ns, true);
+		check_time(r->lease.retry_after_ns, false);
+		wq_assert(r->lease.exit_code >= -1 && r->lease.exit_code <= 255);
+		wq_assert(r->lease.signal >= 0 && r->lease.signal <= 127);
+		wq_assert(r->lease.idem.n <= IDEM_MAX);
+		break;
+	case REQ_CREDITS:
+	case REQ_UNSUBSCRIBE:
 	case REQ_UNKNOWN:
 	case REQ_QUEUE_LIST:
 	case REQ_STAT:

@@ -8,6 +8,7 @@ UNIT_TESTS += \
 	tests/model/test_completions \
 	tests/model/test_guarantees \
 	tests/model/test_hot \
+	tests/model/test_leases \
 	tests/model/test_model \
 	tests/model/test_queues \
 	tests/model/test_recovery \
@@ -34,6 +35,10 @@ tests_model_test_guarantees_LDADD = $(TEST_LIBS)
 tests_model_test_hot_SOURCES = tests/model/test_hot.c $(MODEL_RIG)
 tests_model_test_hot_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_model_test_hot_LDADD = $(TEST_LIBS)
+
+tests_model_test_leases_SOURCES = tests/model/test_leases.c $(MODEL_RIG)
+tests_model_test_leases_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_leases_LDADD = $(TEST_LIBS)
 
 tests_model_test_queues_SOURCES = tests/model/test_queues.c $(MODEL_RIG)
 tests_model_test_queues_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "unit/unit.h"
 
 void (*rig_on_failure)(const char *what);
@@ -103,6 +104,15 @@ run_by_id(struct rig *r, uint64_t id)
 	return NULL;
 }
 
+static struct rig_run *
+run_by_lease(struct rig *r, uint64_t lease)
+{
+	for (size_t i = r->n_runs; i > 0; i--)
+		if (r->runs[i - 1].lease == lease)
+			return &r->runs[i - 1];
+	return NULL;
+}
+
 static void
 keep_start(struct rig *r, const struct run_start *s)
 {
@@ -125,10 +135,12 @@ keep_start(struct rig *r, const struct run_start *s)
 		.due_wall_ns = s->due_wall_ns,
 		.at_ns = r->now.boot_ns,
 		.going = true,
+		.subscription = s->subscription,
+		.lease = s->lease_token,
 	};
 	copy(run->queue, sizeof run->queue, s->queue);
 	copy(run->key, sizeof run->key, s->key);
-	for (size_t i = 0; i < s->n_parts; i++)
+	for (size_t i = 0; i < s->n_parts && !r->terse; i++)
 		n += (size_t)snprintf(
 			run->payload + n, sizeof run->payload - n, "%.*s;", STR_ARG(s->parts[i]));
 }
@@ -152,6 +164,13 @@ step(struct rig *r, const struct engine_event *ev)
 			break;
 		case FX_EVENT:
 		case FX_STALL:
+		case FX_SUBSCRIBED:
+			break;
+		case FX_REVOKED:
+			run = run_by_lease(r, fx->revoked.token);
+			rig_check(run && run->going && run->subscription == fx->ticket);
+			run->going = false;
+			run->revoked = true;
 			break;
 		case FX_KILL:
 			run = run_by_id(r, fx->run_id);
@@ -408,6 +427,56 @@ rig_abandon(struct rig *r, uint64_t ticket)
 	step(r, &ev);
 	if (!r->quiet_settle)
 		rig_settle(r);
+}
+
+/* ---- workers ---- */
+
+uint64_t
+rig_subscribe(struct rig *r, const char *queues, uint32_t credits)
+{
+	struct str v[8];
+	struct op_subscribe op = { .queues = v, .credits = credits, .holder = STR("worker") };
+
+	while (*queues) {
+		size_t n = strcspn(queues, " ");
+
+		rig_check(op.n_queues < ARRAY_SIZE(v));
+		v[op.n_queues++] = (struct str){ queues, n };
+		queues += n + (queues[n] == ' ');
+	}
+	return rig_send(r, EV_SUBSCRIBE, &op, 0);
+}
+
+uint64_t
+rig_credits(struct rig *r, enum engine_event_kind kind, uint64_t subscription, uint32_t credits)
+{
+	struct op_credits op = { subscription, credits };
+
+	return rig_send(r, kind, &op, 0);
+}
+
+uint64_t
+rig_lease(struct rig *r, enum engine_event_kind kind, struct rig_run *run)
+{
+	struct op_lease op = { .job = { str_from(run->queue), str_from(run->key) },
+		.token = run->lease,
+		.subscription = run->subscription,
+		.lease_ns = -1,
+		.exit_code = -1 };
+
+	/* Before the next start of the job is seen. */
+	if (kind != EV_TOUCH)
+		run->going = false;
+	return rig_send(r, kind, &op, 0);
+}
+
+void
+rig_leave(struct rig *r, uint64_t subscription)
+{
+	for (size_t i = 0; i < r->n_runs; i++)
+		if (r->runs[i].subscription == subscription)
+			r->runs[i].going = false;
+	rig_abandon(r, subscription);
 }
 
 /* ---- answers ---- */

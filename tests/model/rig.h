@@ -52,6 +52,8 @@ struct rig_run {
 	int64_t due_wall_ns;
 	int64_t at_ns; /* boot time of the start */
 	bool going, killed;
+	uint64_t subscription, lease; /* of a worker; 0: of the runner */
+	bool revoked;
 };
 
 struct rig {
@@ -65,6 +67,7 @@ struct rig {
 	struct rig_run *runs; /* all since rig_forget, in order of start */
 	size_t n_runs, cap_runs;
 	struct saved saved;
+	bool terse;        /* payloads are not looked at */
 	bool quiet_settle; /* rig_send does not settle: the test ticks by itself */
 };
 
@@ -143,6 +146,21 @@ uint64_t
 rig_queue_delete(struct rig *r, const char *queue, enum timer_policy timers);
 void
 rig_abandon(struct rig *r, uint64_t ticket);
+
+/* ---- workers ---- */
+
+/* Its ticket; `queues` with spaces between. */
+uint64_t
+rig_subscribe(struct rig *r, const char *queues, uint32_t credits);
+/* EV_CREDITS, EV_UNSUBSCRIBE */
+uint64_t
+rig_credits(struct rig *r, enum engine_event_kind kind, uint64_t subscription, uint32_t credits);
+/* EV_TOUCH, EV_FINISH, EV_FAIL, EV_RELEASE; OK ends `run`, which may be over already. */
+uint64_t
+rig_lease(struct rig *r, enum engine_event_kind kind, struct rig_run *run);
+/* The worker's connection ends. */
+void
+rig_leave(struct rig *r, uint64_t subscription);
 
 /* ---- answers ---- */
 

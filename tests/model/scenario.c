@@ -37,6 +37,12 @@ struct live {
 	uint64_t run_id, token;
 };
 
+/* A lease that a worker was given. */
+struct given {
+	char job[400], worker[32];
+	uint64_t lease, token;
+};
+
 struct player {
 	struct engine *engine;
 	struct store *store; /* a temporary one, when `commit` or `crash` is used */
@@ -49,10 +55,12 @@ struct player {
 	bool refused;     /* which is an error */
 	struct seen seen[MAX_SEEN];
 	size_t n_seen;
-	struct label labels[32];
+	struct label labels[64];
 	size_t n_labels;
 	struct live runs[64];
 	size_t n_runs;
+	struct given given[64];
+	size_t n_given;
 	char *error; /* first failure, owned */
 	int line;
 };
@@ -127,22 +135,57 @@ seen_add(struct player *p, bool is_start)
 	return s;
 }
 
+static const char *
+label_of(const struct player *p, uint64_t ticket)
+{
+	for (size_t i = 0; i < p->n_labels; i++)
+		if (p->labels[i].ticket == ticket)
+			return p->labels[i].name;
+	return "none";
+}
+
+static void
+on_given(struct player *p, const struct run_start *r)
+{
+	struct given *g = &p->given[p->n_given++];
+
+	wq_assert(p->n_given <= ARRAY_SIZE(p->given));
+	wq_assert(p->n_given == 1 || r->lease_token > g[-1].lease);
+	snprintf(g->job, sizeof g->job, "%.*s/%.*s", STR_ARG(r->queue), STR_ARG(r->key));
+	snprintf(g->worker, sizeof g->worker, "%s", label_of(p, r->subscription));
+	g->lease = r->lease_token;
+	g->token = r->token;
+}
+
 static void
 on_start(struct player *p, const struct run_start *r)
 {
 	struct seen *s = seen_add(p, true);
-	struct live *l = &p->runs[p->n_runs++];
+	struct live *l = &p->runs[p->n_runs];
 	char payload[200];
 
-	wq_assert(p->n_runs <= ARRAY_SIZE(p->runs));
 	put_parts(payload, sizeof payload, r->parts, r->n_parts);
+	snprintf(s->what, sizeof s->what,
+		"start %.*s/%.*s generation=%llu attempt=%u coalesced=%u payload=%s worker=%s",
+		STR_ARG(r->queue), STR_ARG(r->key), (unsigned long long)r->generation, r->attempt,
+		r->coalesced, payload, label_of(p, r->subscription));
+	if (r->subscription) {
+		on_given(p, r);
+		return;
+	}
+	wq_assert(++p->n_runs <= ARRAY_SIZE(p->runs));
 	snprintf(l->job, sizeof l->job, "%.*s/%.*s", STR_ARG(r->queue), STR_ARG(r->key));
 	l->run_id = r->run_id;
 	l->token = r->token;
-	snprintf(s->what, sizeof s->what,
-		"start %.*s/%.*s generation=%llu attempt=%u coalesced=%u payload=%s",
-		STR_ARG(r->queue), STR_ARG(r->key), (unsigned long long)r->generation, r->attempt,
-		r->coalesced, payload);
+}
+
+static void
+on_revoked(struct player *p, uint64_t ticket, const struct lease_revoked *r)
+{
+	struct seen *s = seen_add(p, true);
+
+	snprintf(s->what, sizeof s->what, "revoked %s %.*s/%.*s", label_of(p, ticket),
+		STR_ARG(r->queue), STR_ARG(r->key));
 }
 
 static void
@@ -173,15 +216,9 @@ on_reply(struct player *p, uint64_t ticket, const struct job_reply *r)
 		return;
 	}
 	s = seen_add(p, false);
-	for (size_t i = 0; i < p->n_labels; i++)
-		if (p->labels[i].ticket == ticket) {
-			char name[sizeof p->labels[i].name];
-
-			memcpy(name, p->labels[i].name, sizeof name);
-			snprintf(s->what, sizeof s->what, "reply %s %s", name, text);
-			return;
-		}
-	fail(p, "a second answer: %s", text);
+	if (strcmp(label_of(p, ticket), "none") == 0)
+		fail(p, "a second answer: %s", text);
+	snprintf(s->what, sizeof s->what, "reply %s %s", label_of(p, ticket), text);
 }
 
 static void
@@ -199,6 +236,10 @@ apply(struct player *p)
 			break;
 		case FX_EVENT:
 		case FX_STALL:
+		case FX_SUBSCRIBED:
+			break;
+		case FX_REVOKED:
+			on_revoked(p, f->ticket, &f->revoked);
 			break;
 		case FX_KILL:
 			snprintf(seen_add(p, true)->what, 64, "kill");
@@ -280,7 +321,7 @@ crash(struct player *p, int64_t gap_ns)
 
 	store_open(p);
 	engine_free(p->engine);
-	p->n_runs = p->n_labels = 0;
+	p->n_runs = p->n_labels = p->n_given = 0;
 	p->store->ops->close(p->store);
 	p->store = NULL;
 	store_open(p);
@@ -536,6 +577,87 @@ do_queue(struct player *p, const struct step *st, struct engine_event *ev)
 	return true;
 }
 
+/* ---- workers ---- */
+
+static uint64_t
+ticket_of(const struct player *p, const char *label)
+{
+	for (size_t i = 0; i < p->n_labels; i++)
+		if (strcmp(p->labels[i].name, label) == 0)
+			return p->labels[i].ticket;
+	return 0;
+}
+
+/* The newest lease of the job, or of that worker on it. */
+static const struct given *
+given_of(const struct player *p, const char *job, const char *by)
+{
+	for (size_t i = p->n_given; i > 0; i--)
+		if (strcmp(p->given[i - 1].job, job) == 0 &&
+			(!by || strcmp(p->given[i - 1].worker, by) == 0))
+			return &p->given[i - 1];
+	return NULL;
+}
+
+/* touch, finish, fail, release JOB [by=WORKER] [lease=T] [retry_after=T] */
+static bool
+do_lease(struct player *p, const struct step *st, struct engine_event *ev)
+{
+	static const struct {
+		const char *verb;
+		enum engine_event_kind kind;
+	} verbs[] = { { "touch", EV_TOUCH }, { "finish", EV_FINISH }, { "fail", EV_FAIL },
+		{ "release", EV_RELEASE } };
+	const struct given *g = given_of(p, st->words[1], arg(st, "by"));
+	struct op_lease op = { .job = job_of(st->words[1]),
+		.token = g ? g->lease : 0,
+		.subscription = g ? ticket_of(p, g->worker) : 0,
+		.lease_ns = arg_duration(p, st, "lease", -1),
+		.has_retry_after = arg(st, "retry_after") != NULL,
+		.retry_after_ns = arg_duration(p, st, "retry_after", 0),
+		.exit_code = -1,
+		.level = level_of(st) };
+
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		if (strcmp(st->words[0], verbs[i].verb) == 0) {
+			ev->kind = verbs[i].kind;
+			ev->lease = &op;
+			engine_do(p, ev);
+			return true;
+		}
+	return false;
+}
+
+/* subscribe QUEUE.. [credits=N] as WORKER, credits WORKER N, unsubscribe WORKER */
+static bool
+do_worker(struct player *p, const struct step *st, struct engine_event *ev)
+{
+	struct str queues[MAX_WORDS];
+	struct op_subscribe op = { .queues = queues, .credits = 1, .holder = STR("somebody") };
+	struct op_credits credits = { .subscription = ticket_of(p, st->words[1]) };
+
+	if (strcmp(st->words[0], "subscribe") == 0) {
+		for (int i = 1; i < st->n; i++)
+			if (!strchr(st->words[i], '='))
+				queues[op.n_queues++] = str_from(st->words[i]);
+		if (arg(st, "credits"))
+			op.credits = (uint32_t)strtoul(arg(st, "credits"), NULL, 10);
+		ev->kind = EV_SUBSCRIBE;
+		ev->subscribe = &op;
+	} else if (strcmp(st->words[0], "credits") == 0 && st->n > 2) {
+		credits.credits = (uint32_t)strtoul(st->words[2], NULL, 10);
+		ev->kind = EV_CREDITS;
+		ev->credits = &credits;
+	} else if (strcmp(st->words[0], "unsubscribe") == 0) {
+		ev->kind = EV_UNSUBSCRIBE;
+		ev->credits = &credits;
+	} else {
+		return false;
+	}
+	engine_do(p, ev);
+	return true;
+}
+
 /* end KEY [failed] [exit=N] [signal=N]: what the runner reports. */
 static void
 do_end(struct player *p, const struct step *st)
@@ -579,8 +701,11 @@ do_get(struct player *p, const struct step *st)
 		job_state_word(v.state), v.pending ? "yes" : "no", (unsigned long long)v.generation,
 		v.coalesced, v.disable_depth, v.last ? run_outcome_word(v.last->outcome) : "none");
 	if (v.has_deadline)
-		snprintf(p->answer + o, sizeof p->answer - o, " deadline=%lldms",
+		o += (size_t)snprintf(p->answer + o, sizeof p->answer - o, " deadline=%lldms",
 			(long long)((v.deadline_wall_ns - WALL_START) / NS_PER_MS));
+	if (v.leased)
+		snprintf(p->answer + o, sizeof p->answer - o, " attempt=%u holder=%.*s left=%lldms",
+			v.attempt, STR_ARG(v.holder), (long long)(v.lease_left_ns / NS_PER_MS));
 }
 
 /* leave LABEL: whoever waits so has gone away. */
@@ -608,6 +733,8 @@ perform(struct player *p, const struct step *st)
 	p->refused = false;
 	if (from && live_of(p, from))
 		ev.run_token = live_of(p, from)->token;
+	else if (from && given_of(p, from, NULL))
+		ev.run_token = given_of(p, from, NULL)->token;
 	if (st->label) {
 		struct label *l = &p->labels[p->n_labels++];
 
@@ -642,7 +769,8 @@ perform(struct player *p, const struct step *st)
 		commit(p);
 	else if (strcmp(verb, "crash") == 0)
 		crash(p, st->n > 1 ? duration(p, st->words[1]) : 0);
-	else if (!do_job(p, st, &ev) && !do_queue(p, st, &ev) && !do_completion(p, st, &ev))
+	else if (!do_job(p, st, &ev) && !do_queue(p, st, &ev) && !do_completion(p, st, &ev) &&
+		!do_lease(p, st, &ev) && !do_worker(p, st, &ev))
 		fail(p, "unknown step '%s'", verb);
 }
 

@@ -325,8 +325,6 @@ START_TEST(queues_must_make_sense)
 		":2: ", "no use");
 	refused("handler h { command = x }\nqueue q { handler = h action = none }\n",
 		":2: ", "no use");
-	refused("queue q { action = \"lease\" }\n",
-		":1: queue \"q\": action: ", "not in this version");
 	refused("queue q { action = webhook }\n", ":1: ", "not in this version");
 	refused("queue q { action = mail }\n", ":1: ", "one of none, exec");
 	refused("queue \"a/b\" { }\n", ":1: queue \"a/b\": ", "name");

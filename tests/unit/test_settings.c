@@ -44,10 +44,11 @@ expect_text(const struct queue_settings *s, const char *name, const char *want)
 
 START_TEST(the_table_has_the_documented_names_in_order)
 {
-	static const char *const names[] = { "action", "handler", "max_active", "ordered",
+	static const char *const names[] = { "action", "handler", "lease", "max_active", "ordered",
 		"priority", "pool", "weight", "reserve", "durability", "misfire", "slack",
 		"max_wait", "max_attempts", "max_interrupts", "retry_delay", "retry_backoff",
-		"retry_max_delay", "retention", "retention_count", "max_jobs", "max_parts" };
+		"retry_max_delay", "retry_jitter", "retention", "retention_count", "max_jobs",
+		"max_parts" };
 
 	ck_assert_uint_eq(queue_setting_count, sizeof names / sizeof names[0]);
 	for (size_t i = 0; i < queue_setting_count; i++) {
@@ -142,8 +143,11 @@ static const struct {
 	{ "max_active", "4294967297", ERR_OUT_OF_RANGE },
 	{ "max_active", "99999999999999999999", ERR_OUT_OF_RANGE },
 	{ "max_attempts", "0", ERR_OUT_OF_RANGE },
-	{ "action", "lease", ERR_BAD_VALUE },
 	{ "action", "webhook", ERR_BAD_VALUE },
+	{ "lease", "9ms", ERR_OUT_OF_RANGE },
+	{ "lease", "0", ERR_OUT_OF_RANGE },
+	{ "lease", "366d", ERR_OUT_OF_RANGE },
+	{ "retry_jitter", "101", ERR_OUT_OF_RANGE },
 	{ "action", "", ERR_BAD_VALUE },
 	{ "action", "Exec", ERR_BAD_VALUE },
 	{ "durability", "default", ERR_BAD_VALUE },
