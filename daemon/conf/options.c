@@ -111,7 +111,7 @@ static const struct option handler_rows[] = {
 { "directory", OPT_PATH, AT(directory), 0, 0, "/", PLAIN, RELOAD,
   "Working directory of the run." },
 { "user", OPT_TEXT, AT(user), 0, 0, NULL, NULL, check_user_exists, "an existing user", RELOAD,
-  "User of the run. Without it, the daemon's own. Another one needs a daemon that runs as root." },
+  "User of the run. Without it, the daemon's own. Another one needs a daemon that is root or has CAP_SETUID and CAP_SETGID: wqd(8)." },
 { "group", OPT_TEXT, AT(group), 0, 0, NULL, NULL, check_group_exists, "an existing group", RELOAD,
   "Group of the run. Without it, the user's." },
 { "umask", OPT_MODE, AT(umask), 0, 0777, "0022", PLAIN, RELOAD,

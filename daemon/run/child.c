@@ -208,16 +208,16 @@ step_groups(const struct spawn *s)
 	return syscall(CALL_SETRESGID, who->gid, who->gid, who->gid) < 0 ? errno : 0;
 }
 
-/* Real, effective and saved. Ambient capabilities would outlive the change when the daemon is
- * not root. */
+/* Real, effective and saved. A daemon that is not root may have what it takes as ambient
+ * capabilities; they are its own, and no handler's. */
 CHILD_SIDE static int
 step_uid(const struct spawn *s)
 {
 	const struct identity *who = s->who;
 
+	syscall(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (!who->change)
 		return 0;
-	syscall(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	return syscall(CALL_SETRESUID, who->uid, who->uid, who->uid) < 0 ? errno : 0;
 }
 

@@ -11,7 +11,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -248,6 +250,26 @@ open_locked(struct sqlite_store *st, struct store_error *err)
 	return rc ? rc : open_existing(st, &l, err);
 }
 
+/*
+ * The names by which everything is opened. The folder may be a link (systemd makes one for
+ * DynamicUser=, people make them to other disks); a link in its place is followed once, here,
+ * because SQLite follows none at all.
+ */
+static int
+set_names(struct sqlite_store *st, const char *dir, struct store_error *err)
+{
+	char real[PATH_MAX];
+
+	/* What can't be resolved is for the lock to explain. */
+	if (strlen(dir) < sizeof st->dir && realpath(dir, real))
+		dir = real;
+	if (strlen(dir) >= sizeof st->dir)
+		return store_fail(err, -ENAMETOOLONG, dir, "%s", err_str(-ENAMETOOLONG));
+	memcpy(st->dir, dir, strlen(dir) + 1);
+	(void)snprintf(st->path, sizeof st->path, "%s/" DB_NAME, st->dir);
+	return 0;
+}
+
 int
 store_sqlite_open(const char *dir, struct store **out, struct store_error *err)
 {
@@ -260,14 +282,11 @@ store_sqlite_open(const char *dir, struct store **out, struct store_error *err)
 	st->pub.ops = &sq_ops;
 	st->lock_fd = st->file_fd = -1;
 	sq_put_init(st);
-	(void)snprintf(st->dir, sizeof st->dir, "%s", dir);
-	(void)snprintf(st->path, sizeof st->path, "%s/" DB_NAME, st->dir);
 	read_boot_id(st->boot);
 	st->pub.meta.boot = boot_number(st->boot);
-	if (strlen(dir) >= sizeof st->dir)
-		rc = store_fail(err, -ENAMETOOLONG, dir, "%s", err_str(-ENAMETOOLONG));
-	else
-		rc = dir_lock_take(dir, &st->lock_fd, err);
+	rc = set_names(st, dir, err);
+	if (!rc)
+		rc = dir_lock_take(st->dir, &st->lock_fd, err);
 	if (!rc)
 		rc = open_locked(st, err);
 	if (rc) {

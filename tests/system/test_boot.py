@@ -3,6 +3,7 @@
 One machine for the file; the tests leave the service stopped and a usable configuration.
 """
 import json
+import re
 import shutil
 import subprocess
 import tempfile
@@ -112,6 +113,65 @@ def test_runs_see_nothing_of_the_manager(machine):
     assert "WQ_KEY" in names
     assert not names & {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS",
                         "LISTEN_PID", "JOURNAL_STREAM", "INVOCATION_ID", "STATE_DIRECTORY"}
+
+
+@pytest.fixture
+def drop_in(machine):
+    """Writes one for the service, and takes it away."""
+    path = "/etc/systemd/system/wqd.service.d/test.conf"
+
+    def write(text):
+        machine.write(path, text)
+        machine.ctl("daemon-reload")
+    yield write
+    machine.run("rm", "-f", path)
+    machine.ctl("daemon-reload")
+
+
+WHO = """
+handler "who" { command = { "/bin/sh", "-c", "id -un; grep -E 'Cap(Prm|Eff|Amb)' /proc/self/status" } %s }
+queue "who" { handler = "who"  max_attempts = 1 }
+"""
+
+
+def who(machine, setting=""):
+    machine.write(machine.conf, WHO % setting)
+    machine.ctl("restart", "wqd.service")
+    wqctl(machine, "update", "who/x", "0")
+    return ask(machine, "wait", "who/x", check=None)
+
+
+def test_a_handler_becomes_another_user_where_the_unit_lets_it(machine, drop_in):
+    drop_in("[Service]\nAmbientCapabilities=CAP_SETUID CAP_SETGID CAP_KILL\n"
+            "CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_KILL\nSystemCallFilter=@setuid\n")
+    for setting, name in (('user = "nobody"', "nobody"), ("", "wqd")):
+        run = who(machine, setting)
+        assert run["outcome"] == "done", run
+        lines = run["output"].splitlines()
+        assert lines[0] == name
+        assert len(lines) == 4 and all(int(line.split()[1], 16) == 0 for line in lines[1:]), lines
+
+
+def test_a_handler_stays_who_it_is_where_the_unit_does_not(machine):
+    run = who(machine, 'user = "nobody"')
+    assert run["outcome"] in ("failed", "dead") and run["errno"], run
+
+
+def test_a_dynamic_user_is_enough(machine, drop_in):
+    drop_in("[Service]\nDynamicUser=yes\nUser=wqd-dynamic\nGroup=wqd-dynamic\n"
+            "StateDirectory=\nStateDirectory=wqd-dynamic\n"
+            "RuntimeDirectory=\nRuntimeDirectory=wqd-dynamic\n")
+    machine.write(machine.conf, 'state_dir = "/var/lib/wqd-dynamic"\n'
+                  'listen = { "unix:/run/wqd-dynamic/sock" }\n' + WHO % "")
+    machine.ctl("restart", "wqd.service")
+    server = ("--server", "unix:/run/wqd-dynamic/sock")
+    wqctl(machine, *server, "update", "who/x", "0")
+    # A number from the range for them; the root has no nss-systemd to name it.
+    output = ask(machine, *server, "wait", "who/x")["output"]
+    assert re.search(r"(?m)^6\d{4}$", output), output
+    wqctl(machine, *server, "update", "kept", "1h", "--durability", "sync")
+    machine.ctl("restart", "wqd.service")
+    assert ask(machine, *server, "get", "kept")["state"] == "armed"
 
 
 def test_reload_takes_the_new_file_and_refuses_a_broken_one(machine):

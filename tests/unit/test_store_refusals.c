@@ -415,6 +415,22 @@ START_TEST(something_else_under_the_name)
 }
 END_TEST
 
+START_TEST(a_link_to_the_directory_is_followed)
+{
+	char name[600];
+	struct store *st;
+
+	(void)snprintf(name, sizeof name, "%s-link", case_dir);
+	ck_assert_int_eq(symlink(case_dir, name), 0);
+	for (int round = 0; round < 2; round++) { /* made, then found */
+		ck_assert_int_eq(store_sqlite_open(name, &st, &err), 0);
+		st->ops->close(st);
+	}
+	ck_assert_int_eq(unlink(name), 0);
+	ck_assert_int_eq(access(db_path(), R_OK), 0);
+}
+END_TEST
+
 START_TEST(no_such_directory)
 {
 	char name[600];
@@ -643,6 +659,7 @@ main(void)
 	tcase_add_test(tc, a_torn_end_of_the_log_is_left_out);
 	tcase_add_test(tc, another_programs_database);
 	tcase_add_test(tc, something_else_under_the_name);
+	tcase_add_test(tc, a_link_to_the_directory_is_followed);
 	tcase_add_test(tc, no_such_directory);
 	tcase_add_test(tc, another_program_has_it_open);
 	tcase_add_test(tc, sto_07_unreadable_modes);
