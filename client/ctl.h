@@ -94,6 +94,10 @@ enum ctl_option_id {
 	OPT_KEEP,
 	OPT_KINDS,
 	OPT_AFTER,
+	OPT_FORCE,
+	OPT_STATE_DIR,
+	OPT_DRY_RUN,
+	OPT_SHIFT_OVERDUE,
 	OPT_N
 };
 
@@ -277,6 +281,14 @@ int
 ctl_do_stat(struct ctl *c);
 int
 ctl_do_ping(struct ctl *c);
+int
+ctl_do_backup(struct ctl *c);
+int
+ctl_do_check(struct ctl *c);
+int
+ctl_do_export(struct ctl *c);
+int
+ctl_do_import(struct ctl *c);
 int
 ctl_do_reload(struct ctl *c);
 int

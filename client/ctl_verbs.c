@@ -176,6 +176,18 @@ static const struct ctl_option bench_options[] = {
 	DURABILITY,
 	FLAG(OPT_KEEP, "keep", "leave the jobs behind"),
 };
+#define FORCE FLAG(OPT_FORCE, "force", "replace a file of that name")
+static const struct ctl_option backup_options[] = { FORCE };
+static const struct ctl_option export_options[] = { FORCE };
+static const struct ctl_option check_options[] = {
+	VALUE(OPT_STATE_DIR, "state-dir", KIND_FILE, "DIR",
+		"look at the files of this directory instead, whose daemon does not run: as wqd --check-state"),
+};
+static const struct ctl_option import_options[] = {
+	FLAG(OPT_DRY_RUN, "dry-run", "change nothing, only tell what would be done"),
+	FLAG(OPT_SHIFT_OVERDUE, "shift-overdue",
+		"move deadlines that have passed: as long after now as they were after the export"),
+};
 static const struct ctl_option shutdown_options[] = {
 	FLAG(OPT_DRAIN, "drain", "first let what is ready, held and running come to its end, however long that takes"),
 };
@@ -292,6 +304,31 @@ const struct ctl_verb ctl_verbs[] = {
 		.doc = "Each key is touched once before the clock starts; the keys are deleted "
 		       "afterwards. Latencies are from request to reply, to 1 %.",
 		OPTIONS(bench_options), .run = ctl_do_bench },
+	{ .name = "backup", .args = "FILE", .args_min = 1, .args_max = 1,
+		.summary = "write a copy of the daemon's database to FILE",
+		.doc = "With all that was acknowledged before; the daemon goes on meanwhile. FILE is "
+		       "written on this side, with mode 0600, and has its name when it is whole; - "
+		       "is stdout. To restore, stop wqd, put FILE in place of wqd.db in its state "
+		       "directory, remove wqd.db-wal, and start it. For root and the daemon's user, "
+		       "over a unix socket, as are check, export and import.",
+		OPTIONS(backup_options), .run = ctl_do_backup },
+	{ .name = "check", .summary = "read all of the daemon's files and tell whether they are in order",
+		.doc = "Commits wait while the daemon reads, a second for a million jobs.",
+		OPTIONS(check_options), .run = ctl_do_check },
+	{ .name = "export", .args = "[FILE]", .args_max = 1,
+		.summary = "write queues, completions and jobs as lines of JSON",
+		.doc = "To stdout without FILE. What exists throughout is in it; results of finished "
+		       "runs are not. A daemon that does not start on a damaged database has "
+		       "wqd --export-state for what can be read of it.",
+		OPTIONS(export_options), .run = ctl_do_export },
+	{ .name = "import", .args = "FILE", .args_min = 1, .args_max = 1,
+		.summary = "bring in what an export has written",
+		.doc = "Deadlines stay the points in time they were, and those that have passed are due "
+		       "at once; payload, generation, attempt, durability and depth stay as well. What is "
+		       "there already is left as it is, so an import may be repeated. A line that "
+		       "makes no sense is told with its number, and the others go on; the exit status "
+		       "is that of the first. FILE - is stdin.",
+		OPTIONS(import_options), .run = ctl_do_import },
 	{ .name = "reload", .summary = "read the configuration again", .run = ctl_do_reload },
 	{ .name = "shutdown", .summary = "stop the daemon",
 		.doc = "The answer comes at once. The daemon ends when its runs have, and interrupts those "

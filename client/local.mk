@@ -6,6 +6,7 @@ noinst_LTLIBRARIES += %reldir%/libwqclient.la
 	%reldir%/address.c %reldir%/address.h \
 	%reldir%/batch.c \
 	%reldir%/blocking.c \
+	%reldir%/care.c \
 	%reldir%/coalesce.c %reldir%/coalesce.h \
 	%reldir%/completion.c \
 	%reldir%/conn.c \
@@ -51,6 +52,8 @@ noinst_LIBRARIES += %reldir%/libctl.a
 	%reldir%/ctl_args.c \
 	%reldir%/ctl_batch.c \
 	%reldir%/ctl_bench.c \
+	%reldir%/ctl_care.c \
+	%reldir%/ctl_import.c \
 	%reldir%/ctl_completion.c \
 	%reldir%/ctl_conn.c \
 	%reldir%/ctl_daemon.c \

@@ -234,6 +234,7 @@ build_service(struct daemon *d)
 	if (writer_new(d->store, &d->writer, &fd) < 0)
 		return failed(d, WQD_EXIT_FAILED, "start", "the writer thread can't be made");
 	d->store = NULL;
+	service_set_writer(d->svc, d->writer, state_dir(d));
 	if (re->io_add(re->ctx, fd, REACTOR_READ, daemon_on_writer_ready, d, &d->writer_io) < 0 ||
 		committer_new(d->engine, d->svc, d->writer, d->conf->commit_interval_ns,
 			&d->committer) < 0)

@@ -95,7 +95,7 @@ daemon_on_writer_ready(void *arg, unsigned ready)
 	struct daemon *d = arg;
 
 	(void)ready;
-	committer_turn(d->committer, clock_now());
+	committer_collect(d->committer, clock_now());
 }
 
 void

@@ -623,6 +623,64 @@ wq_reload(wq_t *wq);
 int
 wq_shutdown(wq_t *wq, int drain);
 
+/* ---- care of its state: for root and the daemon's own user, over a unix socket ---- */
+
+/* Gets the next bytes of a stream, borrowed; returns 0 to go on, anything else to get no more. */
+typedef int (*wq_bytes_cb)(const void *data, size_t len, void *arg);
+/*
+ * A copy of the daemon's database as it is at one moment, with all that was acknowledged before the
+ * call: put in place of the database, wqd starts from it. Whole when 0 is returned. The daemon goes on
+ * meanwhile; it needs as much room again beside its database. -WQ_STORAGE_ERROR, -WQ_REFUSED_LIMIT
+ * (another is going on), -WQ_INVALID (nothing is stored).
+ */
+int
+wq_backup(wq_t *wq, wq_bytes_cb each, void *arg);
+/* Every page and row of the files is read; `each` gets how many things there are. Commits wait
+ * meanwhile, a second for a million jobs. -WQ_STORAGE_ERROR: wq_message says what is wrong. */
+int
+wq_check(wq_t *wq, wq_counter_cb each, void *arg);
+/* Queues, completions and jobs as lines of JSON (see wqctl(1)), some whole lines at a time. What
+ * exists throughout is there. */
+int
+wq_export(wq_t *wq, wq_bytes_cb each, void *arg);
+
+struct wq_part {
+	const void *data;
+	size_t len;
+};
+/* A job as an export has it; WQ_SAVED_JOB_INIT sets what most have. */
+typedef struct wq_saved_job {
+	size_t size;
+	const char *queue; /* NULL: "default" */
+	const char *key;
+	wq_state_t state; /* idle, armed, ready */
+	int64_t due_ms;   /* Unix ms, of armed and ready ones; -1: none */
+	int absolute;     /* the deadline follows the wall clock */
+	int64_t delay_ms; /* as asked; -1: was asked for as a time */
+	int64_t slack_ms, max_wait_ms;
+	int64_t created_ms;  /* -1: now */
+	uint64_t generation; /* of the last run started */
+	uint32_t attempt;    /* of the last run started, or of the retry to come */
+	int retry;
+	uint32_t coalesced, disable_depth;
+	int dead;
+	wq_durability_t durability;
+	const struct wq_part *parts; /* of the payload */
+	size_t n_parts;
+} wq_saved_job_t;
+#define WQ_SAVED_JOB_INIT \
+	{ \
+		sizeof(wq_saved_job_t), NULL, NULL, WQ_STATE_IDLE, -1, 0, -1, 0, 0, -1, 0, 0, 0, \
+			0, 0, 0, WQ_DEFAULT, NULL, 0 \
+	}
+/*
+ * Brings a job in. WQ_CREATED when it is on disk; WQ_UNCHANGED: there is one that is pending, running,
+ * disabled or dead, or has run since, and is left alone: an import may be repeated. `dry_run`: the
+ * reply says what would be done.
+ */
+int
+wq_send_import(wq_t *wq, const wq_saved_job_t *job, int dry_run, wq_reply_cb cb, void *arg);
+
 /* ---- words and errors ---- */
 
 /* "CREATED" ...; "?" for an unknown number. Static storage, any thread. */

@@ -184,8 +184,8 @@ save_parts(struct job_saved *s, const struct job *j)
 	}
 }
 
-static void
-save_job(const struct job *j, struct moment now, struct job_saved *s)
+void
+job_save(const struct job *j, struct moment now, struct job_saved *s)
 {
 	*s = (struct job_saved){
 		.queue = j->q->name,
@@ -225,7 +225,7 @@ put_job(const struct persist_sink *sink, struct moment now, struct job *j)
 		sink->job_remove(sink->ctx, j->q->name, job_key(j));
 		return;
 	}
-	save_job(j, now, &s);
+	job_save(j, now, &s);
 	sink->job_put(sink->ctx, &s);
 	j->stale = false;
 }

@@ -382,6 +382,9 @@ engine_event_apply(struct engine *e, const struct engine_event *ev)
 	case EV_COMPLETION_REINIT:
 		completion_event(e, ev);
 		return;
+	case EV_IMPORT:
+		import_event(e, ev);
+		return;
 	case EV_ABANDON:
 		wait_abandon(e, ev->ticket);
 		worker_leave(e, ev->ticket);

@@ -76,6 +76,7 @@ enum engine_event_kind {
 	EV_COMPLETE,
 	EV_COMPLETE_ALL,
 	EV_COMPLETION_REINIT,
+	EV_IMPORT,  /* a job as it was saved elsewhere */
 	EV_ABANDON, /* the request with this ticket has nobody left who waits */
 	EV_RUN_STARTED,
 	EV_RUN_NOT_STARTED, /* for want of processes, memory or descriptors: try again */
@@ -132,6 +133,7 @@ struct engine_event {
 		const struct op_queue_delete *queue_delete;
 		const struct op_drain *drain;
 		const struct op_completion *completion;
+		const struct op_import *import;
 		const struct op_subscribe *subscribe;
 		const struct op_credits *credits; /* EV_UNSUBSCRIBE too */
 		const struct op_lease *lease;
@@ -280,6 +282,20 @@ enum status
 engine_list(const struct engine *e, struct moment now, const struct list_filter *f,
 	uint64_t *cursor, size_t limit, bool (*each)(void *arg, const struct job_view *),
 	void *arg);
+struct job_saved;
+/* The same as they would be stored, all of them but those of which nothing but kept runs is there.
+ * `each` gets borrowed data. */
+void
+engine_export(const struct engine *e, struct moment now, uint64_t *cursor, size_t limit,
+	bool (*each)(void *arg, const struct job_saved *), void *arg);
+/* Queues, or completions, some at a time: `*cursor` moves on from 0 (the start) until it is 0 again.
+ * One that exists throughout comes at least once. */
+void
+engine_queue_scan(const struct engine *e, uint64_t *cursor,
+	void (*each)(void *arg, const struct queue_view *), void *arg);
+void
+engine_completion_scan(const struct engine *e, uint64_t *cursor,
+	void (*each)(void *arg, const struct completion_view *), void *arg);
 /* Kept runs, newest first, of one job (key given) or of a queue; at most `limit`,
  * skipping `skip`. */
 enum status
@@ -378,6 +394,17 @@ struct job_saved {
 	size_t n_run_parts;
 	uint32_t run_coalesced;
 	int64_t run_due_wall_ns, run_started_wall_ns;
+};
+
+/*
+ * A job from an export comes back as it was: deadline, payload, generation, attempt, retry, depth.
+ * CREATED; UNCHANGED: there is one of that name which is pending, running, disabled or dead, or has
+ * come further than the saved one, and is left alone. One that was running is pending again. With
+ * `dry_run` nothing is changed. The order among equal deadlines is that of the imports.
+ */
+struct op_import {
+	struct job_saved job; /* due_wall_ns counts, not due_boot_ns; of runs nothing */
+	bool dry_run;
 };
 
 struct answer_saved {

@@ -21,6 +21,7 @@
  *   answers.c  replies kept for idempotency ids
  *   dirty.c    what has to be stored
  *   restore.c  recovery
+ *   export.c   jobs out and in, while it goes on
  *   tell.c     what happens, told to those who watch
  *   look.c verify.c engine.c
  */
@@ -174,6 +175,9 @@ payload_grow(struct payload **p);
 /* Moves the parts of `from` to the end of `to`, which has room; frees `from`. */
 void
 payload_move(struct payload *to, struct payload *from);
+/* All of them, copied; NULL of none. 0, -ENOMEM, ERR_LIMIT. */
+int
+payload_of_parts(struct engine *e, const struct str *parts, size_t n, struct payload **out);
 /* All of `b` behind `a`, either may be NULL; when memory runs out `b` alone. */
 struct payload *
 payload_join(struct engine *e, struct payload *a, struct payload *b);
@@ -607,6 +611,19 @@ void
 dirty_gone(struct engine *e, struct dirty *d);
 void
 grave_clear(struct engine *e);
+/* The job as it is stored. */
+void
+job_save(const struct job *j, struct moment now, struct job_saved *s);
+
+/* ---- look.c ---- */
+
+void
+queue_look(const struct queue *q, struct queue_view *v);
+
+/* ---- export.c ---- */
+
+void
+import_event(struct engine *e, const struct engine_event *ev);
 
 /* ---- tell.c: nothing, while nobody watches ---- */
 

@@ -8,6 +8,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/dispatch.c \
 	%reldir%/drain.c \
 	%reldir%/engine.c %reldir%/engine.h \
+	%reldir%/export.c \
 	%reldir%/flush.c \
 	%reldir%/handler.h \
 	%reldir%/history.c \

@@ -174,7 +174,7 @@ engine_history(const struct engine *e, const struct job_name *name, size_t skip,
 
 /* ---- queues and counters ---- */
 
-static void
+void
 queue_look(const struct queue *q, struct queue_view *v)
 {
 	bool holds = queue_holds(q);

@@ -70,6 +70,32 @@ payload_move(struct payload *to, struct payload *from)
 	x_free(from);
 }
 
+int
+payload_of_parts(struct engine *e, const struct str *parts, size_t n, struct payload **out)
+{
+	struct payload *p = NULL, *one = NULL;
+	int err;
+
+	*out = NULL;
+	for (size_t i = 0; i < n; i++) {
+		err = payload_new(e, parts[i], &one);
+		if (err == 0 && p && payload_grow(&p) < 0) {
+			payload_free(e, one);
+			err = -ENOMEM;
+		}
+		if (err < 0) {
+			payload_free(e, p);
+			return err;
+		}
+		if (p)
+			payload_move(p, one);
+		else
+			p = one;
+	}
+	*out = p;
+	return 0;
+}
+
 struct payload *
 payload_join(struct engine *e, struct payload *a, struct payload *b)
 {

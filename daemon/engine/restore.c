@@ -36,31 +36,6 @@ engine_restore_queue(struct engine *e, struct str name, const struct queue_setti
 
 /* ---- jobs ---- */
 
-static int
-restore_payload(struct engine *e, const struct str *parts, size_t n, struct payload **out)
-{
-	struct payload *p = NULL, *one = NULL;
-	int err;
-
-	for (size_t i = 0; i < n; i++) {
-		err = payload_new(e, parts[i], &one);
-		if (err == 0 && p && payload_grow(&p) < 0) {
-			payload_free(e, one);
-			err = -ENOMEM;
-		}
-		if (err < 0) {
-			payload_free(e, p);
-			return err;
-		}
-		if (p)
-			payload_move(p, one);
-		else
-			p = one;
-	}
-	*out = p;
-	return 0;
-}
-
 static void
 restore_fields(struct job *j, struct moment now, const struct job_saved *s, bool same_boot)
 {
@@ -95,8 +70,8 @@ restore_running(struct engine *e, struct job *j, const struct job_saved *s)
 
 	if (!run)
 		return -ENOMEM;
-	err = alone ? restore_payload(e, s->parts, s->n_parts, &run->payload)
-		    : restore_payload(e, s->run_parts, s->n_run_parts, &run->payload);
+	err = alone ? payload_of_parts(e, s->parts, s->n_parts, &run->payload)
+		    : payload_of_parts(e, s->run_parts, s->n_run_parts, &run->payload);
 	if (err < 0) {
 		job_run_free(e, run);
 		return err;
@@ -117,7 +92,7 @@ restore_pending(struct engine *e, struct job *j, const struct job_saved *s)
 	int err = 0;
 
 	if (s->pending != JOB_IDLE || s->dead)
-		err = restore_payload(e, s->parts, s->n_parts, &j->payload);
+		err = payload_of_parts(e, s->parts, s->n_parts, &j->payload);
 	if (err < 0)
 		return err;
 	if (s->pending == JOB_ARMED)

@@ -97,15 +97,12 @@ group_failed(struct committer *c, const struct group_done *d)
 	service_commit_failed(c->svc, d->result);
 }
 
-/* With no group at the writer there is nothing to ask it for, which is a system call. */
 static void
 collect(struct committer *c)
 {
 	struct group_done done[4];
 	size_t n;
 
-	if (c->state == COMMIT_IDLE)
-		return;
 	while ((n = writer_collect(c->writer, done, ARRAY_SIZE(done))) > 0)
 		for (size_t i = 0; i < n; i++)
 			if (done[i].result == 0)
@@ -153,7 +150,9 @@ submit(struct committer *c, struct moment now)
 static void
 turn(struct committer *c, struct moment now, bool at_once)
 {
-	collect(c);
+	/* With no group at the writer there is nothing to ask it for, which is a system call. */
+	if (c->state != COMMIT_IDLE)
+		collect(c);
 	if (engine_dirty(c->engine) == 0) {
 		c->dirty_since_ns = INT64_MAX;
 		return;
@@ -171,6 +170,14 @@ void
 committer_turn(struct committer *c, struct moment now)
 {
 	CHECK_OBJ(c, COMMITTER_MAGIC);
+	turn(c, now, false);
+}
+
+void
+committer_collect(struct committer *c, struct moment now)
+{
+	CHECK_OBJ(c, COMMITTER_MAGIC);
+	collect(c);
 	turn(c, now, false);
 }
 

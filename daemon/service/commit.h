@@ -34,6 +34,9 @@ committer_set_interval(struct committer *c, int64_t interval_ns);
 /* Collects results and makes a group when it is time. At the end of each turn of the loop. */
 void
 committer_turn(struct committer *c, struct moment now);
+/* The same when the writer has something to say: the result of a group, or of a call. */
+void
+committer_collect(struct committer *c, struct moment now);
 /* Boot time at which committer_turn has something to do though nothing happened; INT64_MAX: none. */
 int64_t
 committer_next_due(const struct committer *c);

@@ -7,6 +7,8 @@
  *   watch.c     events out, to those who watch
  *   progress.c  how far drains are
  *   ops_worker.c  jobs out, to workers
+ *   care.c      copies and checks, by the writer thread
+ *   jsonl.c     state as lines of JSON
  *   ops_*.c     one function for each operation
  */
 #ifndef WQD_SERVICE_INTERNAL_H
@@ -55,6 +57,7 @@ struct batch {
 };
 
 struct watch;
+struct care;
 
 struct service {
 	unsigned magic;
@@ -81,6 +84,7 @@ struct service {
 		*run_of; /* whose encoding is in run_bytes, for this step; or NULL */
 	struct buf run_bytes;
 	struct watch *watch;  /* owned */
+	struct care *care;    /* owned */
 	struct list progress; /* struct progress */
 	uint64_t *unsent;     /* owned; runs that their worker was not sent */
 	size_t n_unsent;
@@ -215,8 +219,25 @@ void
 worker_give(struct service *svc, const struct run_start *r);
 void
 worker_revoked(struct service *svc, uint64_t ticket, const struct lease_revoked *r);
+/* ---- care.c ---- */
+
+int
+care_new(struct service *svc);
+void
+care_free(struct service *svc);
+/* The session is told nothing more. */
+void
+care_leave(struct session *s);
+/* Goes on with what is under way; when it is to be called again. */
+int64_t
+care_turn(struct service *svc, struct moment now);
 
 /* ---- operations ---- */
+
+/* Who may change the daemon itself, or see all of it: root and the daemon's own user, by the
+ * kernel's word. False: answered. `what` is logged; NULL: nothing is. */
+bool
+service_may_command(const struct service *svc, struct call *c, const char *what);
 
 typedef void
 op_fn(struct service *svc, struct call *c);
@@ -235,6 +256,7 @@ op_fn op_queue_create, op_queue_set, op_queue_show, op_queue_list, op_queue_dele
 op_fn op_completion_wait, op_complete, op_complete_all, op_completion_reinit, op_completion_show;
 op_fn op_watch;
 op_fn op_subscribe, op_credits, op_unsubscribe, op_touch, op_finish, op_fail, op_release;
+op_fn op_backup, op_check, op_export, op_import_job;
 
 /* The reply of queue_create and queue_set: the queue as it is now. */
 int

@@ -1,6 +1,9 @@
 daemon_libwqd_a_SOURCES += \
+	%reldir%/care.c \
 	%reldir%/commit.c %reldir%/commit.h \
 	%reldir%/internal.h \
+	%reldir%/jsonl.c %reldir%/jsonl.h \
+	%reldir%/ops_care.c \
 	%reldir%/ops_completion.c \
 	%reldir%/ops_job.c \
 	%reldir%/ops_look.c \

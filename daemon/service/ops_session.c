@@ -47,6 +47,10 @@ const struct op op_table[REQ_KIND_COUNT] = {
 	[REQ_FINISH] = { op_finish, 1 },
 	[REQ_FAIL] = { op_fail, 1 },
 	[REQ_RELEASE] = { op_release, 1 },
+	[REQ_BACKUP] = { op_backup, 8 },
+	[REQ_CHECK] = { op_check, 8 },
+	[REQ_EXPORT] = { op_export, 2048 },
+	[REQ_IMPORT_JOB] = { op_import_job, 2 },
 };
 
 void
@@ -122,8 +126,8 @@ op_ping(struct service *svc, struct call *c)
 }
 
 /* Who may change the daemon itself: root and the daemon's own user, by the kernel's word. */
-static bool
-may_command(const struct service *svc, struct call *c, const char *what)
+bool
+service_may_command(const struct service *svc, struct call *c, const char *what)
 {
 	const struct peer *p = &c->s->peer;
 
@@ -132,7 +136,8 @@ may_command(const struct service *svc, struct call *c, const char *what)
 			"only root and the daemon's own user may, over a unix socket");
 		return false;
 	}
-	log_info(what, "peer=\"%s\"", p->address);
+	if (what)
+		log_info(what, "peer=\"%s\"", p->address);
 	return true;
 }
 
@@ -141,7 +146,7 @@ op_reload(struct service *svc, struct call *c)
 {
 	char why[512] = "";
 
-	if (!may_command(svc, c, "reload_asked"))
+	if (!service_may_command(svc, c, "reload_asked"))
 		return;
 	if (svc->cfg.reload(svc->cfg.ctx, why, sizeof why) < 0)
 		reply_status(c->s, c->req->id, ST_INVALID, why);
@@ -152,7 +157,7 @@ op_reload(struct service *svc, struct call *c)
 void
 op_shutdown(struct service *svc, struct call *c)
 {
-	if (!may_command(svc, c, "shutdown_asked"))
+	if (!service_may_command(svc, c, "shutdown_asked"))
 		return;
 	reply_status(c->s, c->req->id, ST_OK, NULL);
 	svc->cfg.shutdown(svc->cfg.ctx, c->req->drain_first);

@@ -57,6 +57,8 @@ service_new(const struct service_config *cfg, struct service **out)
 	err = buffers_new(svc);
 	if (!err)
 		err = watch_new(svc);
+	if (!err)
+		err = care_new(svc);
 	if (err) {
 		service_free(svc);
 		return err;
@@ -74,6 +76,7 @@ service_free(struct service *svc)
 	wq_assert(list_empty(&svc->sessions) && list_empty(&svc->held));
 	progress_free(svc);
 	watch_free(svc);
+	care_free(svc);
 	effects_done(&svc->fx);
 	tickets_done(&svc->tickets);
 	arena_free(svc->arena);
@@ -221,10 +224,12 @@ service_ask(struct service *svc, struct call *c, struct engine_event *ev, bool m
 int64_t
 service_turn(struct service *svc, struct moment now)
 {
-	int64_t due_ns;
+	int64_t due_ns, other_ns;
 
 	CHECK_OBJ(svc, SERVICE_MAGIC);
 	due_ns = progress_turn(svc, now);
+	other_ns = care_turn(svc, now);
+	due_ns = other_ns < due_ns ? other_ns : due_ns;
 	return watch_turn(svc, now) ? now.boot_ns : due_ns;
 }
 

@@ -25,7 +25,8 @@ struct session;
 	X(requests_malformed,   "frames that were no request") \
 	X(bytes_in,             "bytes read from clients") \
 	X(bytes_out,            "bytes written to clients") \
-	X(reads_paused,         "times a connection was not read on for its unsent output")
+	X(reads_paused,         "times a connection was not read on for its unsent output") \
+	X(backups,              "copies of the state given out")
 /* clang-format on */
 
 struct service_counters {
@@ -64,6 +65,11 @@ int
 service_new(const struct service_config *cfg, struct service **out);
 void
 service_free(struct service *svc);
+/* Who copies and checks the files of `dir`; until then there is nothing to copy. Borrowed, and closed
+ * before the service is freed. */
+struct writer;
+void
+service_set_writer(struct service *svc, struct writer *w, const char *dir);
 /* A step with its effects applied: for the daemon's own events (tick, runs, stop). */
 void
 service_step(struct service *svc, struct moment now, const struct engine_event *ev);

@@ -58,6 +58,7 @@ session_free(struct session *s, struct moment now)
 	svc = s->svc;
 	s->state = SESSION_CLOSING;
 	watch_leave(s, now);
+	care_leave(s);
 	while ((h = list_first(&s->held, struct held, of_session)) != NULL)
 		held_free(h);
 	while ((t = list_first(&s->tickets, struct ticket, link)) != NULL) {

@@ -1,6 +1,7 @@
 daemon_libwqd_a_SOURCES += \
 	%reldir%/dir_lock.c %reldir%/dir_lock.h \
 	%reldir%/group.c \
+	%reldir%/sqlite_backup.c \
 	%reldir%/sqlite_care.c \
 	%reldir%/sqlite_check.c \
 	%reldir%/sqlite_int.h \
@@ -12,7 +13,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/sqlite_recover.c \
 	%reldir%/sqlite_row.c %reldir%/sqlite_row.h \
 	%reldir%/sqlite_schema.h \
-	%reldir%/store.h \
+	%reldir%/store.c %reldir%/store.h \
 	%reldir%/store_error.c %reldir%/store_error.h \
 	%reldir%/store_memory.c \
 	%reldir%/store_sqlite.c \

@@ -1,5 +1,5 @@
 /*
- * Care of the database: the log kept short, copies, figures.
+ * Care of the database: the log kept short, figures.
  *
  * The log is brought back when it has grown past CHECKPOINT_FRAMES; the next
  * group then starts it over. Its file is cut when one huge group, or a time in
@@ -195,73 +195,4 @@ sq_make_room(struct sqlite_store *st)
 {
 	share_reserve(st);
 	(void)sqlite3_wal_checkpoint_v2(st->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-}
-
-/* ---- backup ---- */
-
-static int
-copy_pages(struct sqlite_store *st, sqlite3 *to)
-{
-	sqlite3_backup *b;
-	int rc = sqlite3_exec(to,
-		"PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF;"
-		"PRAGMA synchronous = OFF",
-		NULL, NULL, NULL);
-
-	if (rc)
-		return rc;
-	b = sqlite3_backup_init(to, "main", st->db, "main");
-	if (!b)
-		return sqlite3_errcode(to);
-	(void)sqlite3_backup_step(b, -1);
-	return sqlite3_backup_finish(b);
-}
-
-static int
-copy_to(struct sqlite_store *st, const char *path)
-{
-	sqlite3 *to = NULL;
-	int rc = sqlite3_open_v2(path, &to,
-		SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
-
-	if (!rc)
-		rc = copy_pages(st, to);
-	rc = sq_code(to, rc);
-	wq_assert(sqlite3_close(to) == SQLITE_OK);
-	return rc;
-}
-
-static int
-sync_parent(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	char dir[PATH_MAX];
-
-	if (!slash)
-		return sq_sync_dir(".");
-	(void)snprintf(dir, sizeof dir, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-	return sq_sync_dir(dir);
-}
-
-int
-sq_backup(struct store *s, const char *path)
-{
-	struct sqlite_store *st = sqlite_store(s);
-	int rc, fd = -1;
-
-	wq_assert(!st->in_group);
-	if (strlen(path) >= PATH_MAX)
-		return -ENAMETOOLONG;
-	rc = sq_make_file(path, &fd);
-	if (rc)
-		return rc;
-	rc = copy_to(st, path);
-	if (!rc && fsync(fd) != 0)
-		rc = -errno;
-	if (!rc)
-		rc = sync_parent(path);
-	(void)close(fd);
-	if (rc)
-		(void)unlink(path);
-	return rc;
 }

@@ -100,3 +100,16 @@ sq_check(struct sqlite_store *st, struct store_error *err)
 		return store_fail(err, ERR_DAMAGED, st->path, "check: %s", seen);
 	return 0;
 }
+
+int
+sq_check_files(struct store *s, struct store_error *err)
+{
+	struct sqlite_store *st = sqlite_store(s);
+	int rc;
+
+	wq_assert(!st->in_group);
+	rc = sq_check(st, err);
+	if (rc == ERR_DAMAGED)
+		st->damaged = true;
+	return rc;
+}

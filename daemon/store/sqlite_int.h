@@ -10,7 +10,8 @@
  *   sqlite_moved.c    the log of moves, folded into rows
  *   sqlite_moves.c    how moves are written, and merged
  *   sqlite_recover.c  reading everything back
- *   sqlite_care.c     checkpoint, backup, figures
+ *   sqlite_care.c     checkpoint, figures
+ *   sqlite_backup.c   copies
  *
  * The database belongs to this connection alone (locking mode exclusive): no
  * reader can hold up a checkpoint, no shared-memory file is needed, which a full
@@ -71,6 +72,7 @@ struct sqlite_store {
 	bool direct;          /* this one does */
 	uint64_t log_frames;  /* in the log after the last commit */
 	uint32_t page_size;
+	struct copying *copying;  /* owned; a copy under way, else NULL */
 	struct store_stats stats; /* file sizes are looked up when asked for */
 };
 
@@ -124,6 +126,9 @@ sq_prepare(struct sqlite_store *st, int n);
 /* 0, ERR_DAMAGED, or why it could not be read. */
 int
 sq_check(struct sqlite_store *st, struct store_error *err);
+/* The same of a store in use: what is found is remembered. */
+int
+sq_check_files(struct store *s, struct store_error *err);
 
 /* ---- sqlite_put.c ---- */
 
@@ -165,8 +170,6 @@ sq_checkpoint(struct store *s);
 /* The disk is full: lets the next group overwrite the log instead of adding to it. */
 void
 sq_make_room(struct sqlite_store *st);
-int
-sq_backup(struct store *s, const char *path);
 void
 sq_stats(struct store *s, struct store_stats *out);
 /* Takes down how much was written since the last call. */
@@ -185,5 +188,14 @@ sq_make_file(const char *path, int *fd);
 /* Makes the entry of a file in `dir` durable. 0 or -errno. */
 int
 sq_sync_dir(const char *dir);
+
+/* ---- sqlite_backup.c ---- */
+
+int
+sq_backup_begin(struct store *s, const char *path);
+int
+sq_backup_step(struct store *s);
+void
+sq_backup_end(struct store *s);
 
 #endif

@@ -59,6 +59,11 @@ struct store_stats {
 	uint64_t file_bytes, wal_bytes;
 };
 
+/* How much of each is stored. */
+struct store_counts {
+	uint64_t queues, jobs, runs, answers, completions;
+};
+
 struct store_ops {
 	const char *name;
 	int (*recover)(struct store *st, const struct recover_sink *sink, struct store_error *err);
@@ -73,8 +78,19 @@ struct store_ops {
 	/* Brings the log back into the main file when it has grown enough to be worth it, as far
 	 * as readers allow. Called by the writer after each group. Never blocks long. */
 	int (*checkpoint)(struct store *st);
-	/* A consistent copy of the whole in `path`, which must not exist. */
-	int (*backup)(struct store *st, const char *path);
+	/*
+	 * A copy of the whole in the file `path`, which must not exist, made in steps so that
+	 * groups go on between them; one copy at a time. A step gives 1 while there is more to do,
+	 * and 0 when the copy is synced: what it holds then is the state of this moment. Negative:
+	 * it could not be made, and nothing is left of it. `backup_end` ends it, whatever state it is
+	 * in; a copy that was not whole goes.
+	 */
+	int (*backup_begin)(struct store *st, const char *path);
+	int (*backup_step)(struct store *st);
+	void (*backup_end)(struct store *st);
+	/* Whether the files are in order: every page, but not what stands in it. Takes its time (0.2 s
+	 * for a million jobs), and no group is committed meanwhile. 0, ERR_DAMAGED, -EIO ... */
+	int (*check)(struct store *st, struct store_error *err);
 	int (*claim)(struct store *st, const char *owner, uint64_t *token);
 	int (*renew)(struct store *st, uint64_t token);
 	int (*release)(struct store *st, uint64_t token);
@@ -95,6 +111,13 @@ struct store {
  */
 int
 store_sqlite_open(const char *dir, struct store **out, struct store_error *err);
+/* All steps of a copy at once. 0, or why it could not be made. */
+int
+store_backup(struct store *st, const char *path);
+/* Files and rows: all is read, every sum is compared, nothing is changed. A second for a million jobs;
+ * no group is committed meanwhile. 0, ERR_DAMAGED with what was seen, -EIO ... */
+int
+store_check(struct store *st, struct store_counts *out, struct store_error *err);
 /* Keeps nothing. For queues of level memory alone, and for tests. */
 int
 store_memory_open(struct store **out);

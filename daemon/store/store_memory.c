@@ -1,7 +1,7 @@
 /*
  * A store that keeps nothing: for daemons whose queues are all of level memory,
  * and for tests of what stands above. Ownership and figures behave as they do
- * elsewhere; a backup of nothing is refused.
+ * elsewhere; a copy of nothing is refused.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -154,11 +154,32 @@ mem_checkpoint(struct store *s)
 }
 
 static int
-mem_backup(struct store *s, const char *path)
+mem_backup_begin(struct store *s, const char *path)
 {
 	(void)memory_store(s);
 	(void)path;
 	return -EOPNOTSUPP;
+}
+
+static int
+mem_backup_step(struct store *s)
+{
+	(void)memory_store(s);
+	return -ECANCELED;
+}
+
+static void
+mem_backup_end(struct store *s)
+{
+	(void)memory_store(s);
+}
+
+static int
+mem_check(struct store *s, struct store_error *err)
+{
+	(void)memory_store(s);
+	(void)err;
+	return 0;
 }
 
 /* ---- ownership ---- */
@@ -218,7 +239,10 @@ static const struct store_ops memory_ops = {
 	.sink = mem_sink,
 	.commit = mem_commit,
 	.checkpoint = mem_checkpoint,
-	.backup = mem_backup,
+	.check = mem_check,
+	.backup_begin = mem_backup_begin,
+	.backup_step = mem_backup_step,
+	.backup_end = mem_backup_end,
 	.claim = mem_claim,
 	.renew = mem_renew,
 	.release = mem_release,

@@ -350,6 +350,7 @@ sq_disconnect(struct sqlite_store *st)
 {
 	bool tidy = st->trusted && !st->damaged;
 
+	sq_backup_end(&st->pub);
 	for (int i = 0; i < Q_COUNT; i++)
 		(void)sqlite3_finalize(st->q[i]);
 	if (st->db) {
@@ -388,7 +389,10 @@ const struct store_ops sq_ops = {
 	.sink = sq_sink,
 	.commit = sq_commit,
 	.checkpoint = sq_checkpoint,
-	.backup = sq_backup,
+	.check = sq_check_files,
+	.backup_begin = sq_backup_begin,
+	.backup_step = sq_backup_step,
+	.backup_end = sq_backup_end,
 	.claim = sq_claim,
 	.renew = sq_renew,
 	.release = sq_release,

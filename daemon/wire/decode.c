@@ -14,16 +14,11 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "wire/arena.h"
+#include "wire/decode.h"
 #include "wire/hot.h"
 #include "wire/wire.h"
 
 #define OP_FIRST 10 /* field numbers of Request from here on are operations */
-
-struct decode {
-	struct arena *arena;
-	const char *why; /* the first thing wrong, or NULL */
-	bool full;       /* the arena had no room */
-};
 
 static void *
 pb_alloc(void *arena, size_t n)
@@ -38,68 +33,12 @@ pb_free(void *arena, void *p)
 	(void)p;
 }
 
-static void
-wrong(struct decode *d, const char *why)
-{
-	if (!d->why)
-		d->why = why;
-}
-
 /* ---- values ---- */
-
-/* protobuf-c terminates text in a block of its own, one byte longer; absent text is its empty
- * constant. */
-static struct str
-text(const char *z)
-{
-	if (z == (const char *)protobuf_c_empty_string)
-		return STR_NONE;
-	return (struct str){ z, arena_block_size(z) - 1 };
-}
-
-static struct str
-bytes(ProtobufCBinaryData b)
-{
-	return (struct str){ (const char *)b.data, b.len };
-}
-
-static int64_t
-ms(struct decode *d, int64_t v)
-{
-	if (v < 0)
-		wrong(d, "a time is negative");
-	else if (v > INT64_MAX / NS_PER_MS)
-		wrong(d, "a time is out of range");
-	else
-		return v * NS_PER_MS;
-	return 0;
-}
-
-/* A span that may be absent: -1. The case of a oneof with one member is its field number or 0. */
-static int64_t
-optional_ms(struct decode *d, int has_case, int64_t v)
-{
-	return has_case ? ms(d, v) : -1;
-}
-
-#define AS_KNOWN(name, num, ...) case name:
-#define ENUM_READER(func, TABLE, type, what) \
-	static enum type func(struct decode *d, int v) \
-	{ \
-		switch ((enum type)v) { \
-			TABLE(AS_KNOWN) \
-			return (enum type)v; \
-		} \
-		wrong(d, "unknown " what); \
-		return (enum type)0; \
-	}
 
 ENUM_READER(read_update_mode, UPDATE_MODE_TABLE, update_mode, "update mode")
 ENUM_READER(read_payload_mode, PAYLOAD_MODE_TABLE, payload_mode, "payload mode")
 ENUM_READER(read_cancel_mode, CANCEL_MODE_TABLE, cancel_mode, "cancel mode")
 ENUM_READER(read_timers, TIMER_POLICY_TABLE, timer_policy, "timer policy")
-ENUM_READER(read_level, DURABILITY_TABLE, durability, "durability")
-ENUM_READER(read_state, JOB_STATE_TABLE, job_state, "job state")
 
 static struct str
 read_idem(struct decode *d, ProtobufCBinaryData b)
@@ -523,6 +462,10 @@ static const struct {
 	[WQ__V1__REQUEST__OP_FINISH] = { REQ_FINISH, read_lease },
 	[WQ__V1__REQUEST__OP_FAIL] = { REQ_FAIL, read_lease },
 	[WQ__V1__REQUEST__OP_RELEASE] = { REQ_RELEASE, read_lease },
+	[WQ__V1__REQUEST__OP_BACKUP] = { REQ_BACKUP, NULL },
+	[WQ__V1__REQUEST__OP_CHECK] = { REQ_CHECK, NULL },
+	[WQ__V1__REQUEST__OP_EXPORT] = { REQ_EXPORT, decode_export },
+	[WQ__V1__REQUEST__OP_IMPORT_JOB] = { REQ_IMPORT_JOB, decode_import },
 };
 
 static bool

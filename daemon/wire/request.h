@@ -6,7 +6,7 @@
 #ifndef WQD_WIRE_REQUEST_H
 #define WQD_WIRE_REQUEST_H
 
-#include "engine/ops.h"
+#include "engine/engine.h"
 
 enum request_kind {
 	REQ_UNKNOWN, /* an operation this daemon does not know: UNIMPLEMENTED */
@@ -49,14 +49,19 @@ enum request_kind {
 	REQ_FINISH,
 	REQ_FAIL,
 	REQ_RELEASE,
+	REQ_BACKUP,
+	REQ_CHECK,
+	REQ_EXPORT,
+	REQ_IMPORT_JOB,
 	REQ_KIND_COUNT
 };
 
 #define CLIENT_NAME_MAX 64 /* bytes */
 #define ECHO_MAX        64
-#define BATCH_MAX       4096 /* updates of one request */
-#define SETTINGS_MAX    64   /* settings of one request */
-#define PAGE_DEFAULT    100  /* jobs or runs of one reply */
+#define BATCH_MAX       4096  /* updates of one request */
+#define SETTINGS_MAX    64    /* settings of one request */
+#define PARTS_MAX       65536 /* payload parts of an imported job */
+#define PAGE_DEFAULT    100   /* jobs or runs of one reply */
 #define PAGE_MAX        1000
 
 struct req_hello {
@@ -129,6 +134,8 @@ struct request {
 		struct op_subscribe subscribe;
 		struct op_credits credits; /* unsubscribe too */
 		struct op_lease lease;     /* touch, finish, fail, release */
+		uint64_t export_cursor;
+		struct op_import import;
 	};
 };
 

@@ -1,5 +1,6 @@
 /*
- * Replies that come in a row: events to those who watch, jobs to workers, the progress of a drain.
+ * Replies that come in a row: events to those who watch, jobs to workers, the progress of a drain,
+ * the bytes of a copy.
  * An event is encoded once, whoever gets it; a reply is a head in front of such.
  */
 #include <errno.h>
@@ -164,5 +165,18 @@ wire_put_progress(struct buf *out, uint64_t id, const struct drain_view *d)
 	pb.id = id;
 	pb.more = true;
 	pb.progress = &progress;
+	return encode_message(out, &pb.base);
+}
+
+int
+wire_put_data(struct buf *out, uint64_t id, struct str data, uint64_t cursor, bool more)
+{
+	Wq__V1__Reply pb;
+
+	wq__v1__reply__init(&pb);
+	pb.id = id;
+	pb.data = encode_bytes(data);
+	pb.cursor = cursor;
+	pb.more = more;
 	return encode_message(out, &pb.base);
 }

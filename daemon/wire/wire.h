@@ -75,6 +75,9 @@ int
 wire_put_revoked(struct buf *out, uint64_t id, const struct lease_revoked *r);
 int
 wire_put_progress(struct buf *out, uint64_t id, const struct drain_view *d);
+/* Bytes of a backup or an export. */
+int
+wire_put_data(struct buf *out, uint64_t id, struct str data, uint64_t cursor, bool more);
 
 struct hello_info {
 	const char *server, *instance;

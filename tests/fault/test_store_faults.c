@@ -204,7 +204,7 @@ START_TEST(a_backup_that_fails_leaves_nothing)
 			bool hit;
 
 			arm(&sw);
-			rc = st->ops->backup(st, in_dir("copy"));
+			rc = store_backup(st, in_dir("copy"));
 			hit = fault_clear();
 			CHECK_AT(
 				&sw, rc ? acceptable_error(rc) : access(in_dir("copy"), F_OK) == 0);

@@ -83,6 +83,22 @@ check_settings(const struct op_queue_set *q)
 	}
 }
 
+static void
+check_import(const struct job_saved *j)
+{
+	fuzz_read(j->queue);
+	fuzz_read(j->key);
+	check_time(j->due_wall_ns, false);
+	check_time(j->delay_ns, true);
+	check_time(j->created_wall_ns, true);
+	check_time(j->slack_ns, false);
+	check_time(j->max_wait_ns, false);
+	check_level(j->level);
+	wq_assert(j->n_parts <= PARTS_MAX);
+	for (size_t i = 0; i < j->n_parts; i++)
+		fuzz_read(j->parts[i]);
+}
+
 /* Called when nothing is said to be wrong with it. */
 static void
 check_values(const struct request *r)
@@ -132,6 +148,9 @@ check_values(const struct request *r)
 	case REQ_QUEUE_CREATE:
 	case REQ_QUEUE_SET:
 		check_settings(&r->queue_set);
+		break;
+	case REQ_IMPORT_JOB:
+		check_import(&r->import.job);
 		break;
 	case REQ_QUEUE_DELETE:
 		fuzz_read(r->queue_delete.queue);
@@ -200,6 +219,9 @@ check_values(const struct request *r)
 	case REQ_STAT:
 	case REQ_RELOAD:
 	case REQ_SHUTDOWN:
+	case REQ_BACKUP:
+	case REQ_CHECK:
+	case REQ_EXPORT:
 		break;
 	case REQ_KIND_COUNT:
 		wq_assert(!"a kind that is none");

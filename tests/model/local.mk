@@ -9,6 +9,7 @@ UNIT_TESTS += \
 	tests/model/test_guarantees \
 	tests/model/test_hot \
 	tests/model/test_leases \
+	tests/model/test_import \
 	tests/model/test_model \
 	tests/model/test_queues \
 	tests/model/test_recovery \
@@ -55,6 +56,10 @@ tests_model_test_results_LDADD = $(TEST_LIBS)
 tests_model_test_times_SOURCES = tests/model/test_times.c $(MODEL_RIG)
 tests_model_test_times_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_model_test_times_LDADD = $(TEST_LIBS)
+
+tests_model_test_import_SOURCES = tests/model/test_import.c $(MODEL_RIG)
+tests_model_test_import_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_import_LDADD = $(TEST_LIBS)
 
 tests_model_test_model_SOURCES = tests/model/test_model.c \
 	tests/model/compare.c tests/model/play.c tests/model/play.h \

@@ -626,7 +626,7 @@ START_TEST(memory_keeps_nothing_and_answers_alike)
 	ck_assert_uint_eq(s.commits, 3);
 	ck_assert_uint_eq(s.failed_commits, 1);
 	ck_assert_int_eq(st->ops->checkpoint(st), 0);
-	ck_assert_int_eq(st->ops->backup(st, in_dir("copy")), -EOPNOTSUPP);
+	ck_assert_int_eq(store_backup(st, in_dir("copy")), -EOPNOTSUPP);
 	st->ops->close(st);
 }
 END_TEST

@@ -104,11 +104,11 @@ START_TEST(a_backup_is_a_whole_database_of_its_own)
 	put_some(st, 2000, 1);
 	ck_assert_int_eq(recover_text(st, &text, &err), 0);
 	mask = umask(0777);
-	ck_assert_int_eq(st->ops->backup(st, in_dir("copy")), 0);
+	ck_assert_int_eq(store_backup(st, in_dir("copy")), 0);
 	(void)umask(mask);
-	ck_assert_int_eq(st->ops->backup(st, in_dir("copy")), -EEXIST);
-	ck_assert_int_eq(st->ops->backup(st, in_dir("wqd.db")), -EEXIST);
-	ck_assert_int_eq(st->ops->backup(st, in_dir("none/copy")), -ENOENT);
+	ck_assert_int_eq(store_backup(st, in_dir("copy")), -EEXIST);
+	ck_assert_int_eq(store_backup(st, in_dir("wqd.db")), -EEXIST);
+	ck_assert_int_eq(store_backup(st, in_dir("none/copy")), -ENOENT);
 	ck_assert_int_eq(stat(in_dir("copy"), &sb), 0);
 	ck_assert_uint_eq(sb.st_mode & 07777, 0600);
 	ck_assert_int_ne(access(in_dir("copy-wal"), F_OK), 0);

@@ -550,7 +550,7 @@ END_TEST
 static int
 back_up(struct store *st, void *arg)
 {
-	return st->ops->backup(st, arg);
+	return store_backup(st, arg);
 }
 
 static void

@@ -1,0 +1,657 @@
+/*
+ * import FILE: the lines of an export into the daemon. A line that makes no sense
+ * is told with its number and the others go on; the exit status is that of the
+ * first that failed. What is there already stays as it is, so that an import which
+ * was cut off is simply made again.
+ *
+ * Jobs are sent many at a time, queues and completions one by one, in the order of
+ * the file, which has the queues first.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl_mem.h"
+#include "ctl_out.h"
+#include "ctl_text.h"
+#include "ctl_time.h"
+
+#define IN_FLIGHT      1024
+#define BYTES_MAX      (8u << 20) /* of lines in flight */
+#define LINE_MAX_      (8u << 20)
+#define READ_SIZE      (256u << 10)
+#define ERRORS_MAX     1000 /* told in JSON; all are counted */
+#define DONE_MAX       1000000
+#define SETTINGS       64
+#define EXPORT_VERSION 1
+
+struct import;
+struct slot {
+	struct import *im;
+	uint64_t line;
+};
+
+struct import {
+	struct ctl *c;
+	bool dry_run, shift;
+	uint64_t line;
+	int64_t exported_ms; /* -1: the first line has not come */
+	bool ended;          /* the last line has */
+	bool stop;           /* the connection is gone */
+	int exit;
+	uint64_t queues, jobs, completions;                   /* made */
+	uint64_t queues_there, jobs_there, completions_there; /* left as they are */
+	uint64_t shifted, lost, errors;
+	json_t *told;      /* with --json: the errors */
+	char **new_queues; /* owned: of a dry run, those that it would make */
+	size_t n_new_queues;
+	struct slot slots[IN_FLIGHT];
+	size_t n_slots, bytes;
+};
+
+/* ---- errors ---- */
+
+static void
+bad_line(struct import *im, uint64_t line, int status, const char *word, const char *why)
+{
+	im->errors++;
+	if (im->exit == CTL_DONE)
+		im->exit = status;
+	if (!im->told) {
+		fprintf(stderr, "wqctl: line %llu: ", (unsigned long long)line);
+		ctl_text_puts(stderr, why);
+		putc('\n', stderr);
+	} else if (json_array_size(im->told) < ERRORS_MAX) {
+		json_t *j = json_object();
+
+		ctl_json_set(j, "line", json_integer((json_int_t)line));
+		ctl_json_error(j, (enum ctl_exit)status, word, why);
+		if (json_array_append_new(im->told, j) < 0)
+			ctl_no_memory();
+	}
+}
+
+static void
+wrong(struct import *im, const char *why)
+{
+	bad_line(im, im->line, CTL_FAILED, "INVALID", why);
+}
+
+/* A negative result of wq.h for the line being read. */
+static void
+refused(struct import *im, uint64_t line, int error, const char *message)
+{
+	int status = (int)ctl_exit_of(error);
+
+	bad_line(im, line, status, wq_error_word(error),
+		message && message[0] ? message : wq_strerror(error));
+	if (status == CTL_NO_DAEMON)
+		im->stop = true;
+}
+
+/* ---- fields ---- */
+
+/* A line, its fields, and the first thing that is wrong with them. */
+struct fields {
+	json_t *j;
+	const char *wrong;
+};
+
+static const char *
+text_of(struct fields *f, const char *name)
+{
+	json_t *v = json_object_get(f->j, name);
+
+	if (json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v))
+		return json_string_value(v);
+	f->wrong = "a name is missing or no text";
+	return "";
+}
+
+static int64_t
+number_of(struct fields *f, const char *name, int64_t otherwise, int64_t most)
+{
+	json_t *v = json_object_get(f->j, name);
+
+	if (!v)
+		return otherwise;
+	if (json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) <= most)
+		return json_integer_value(v);
+	f->wrong = "a number is none, or out of its range";
+	return otherwise;
+}
+
+static bool
+flag_of(struct fields *f, const char *name)
+{
+	json_t *v = json_object_get(f->j, name);
+
+	if (v && !json_is_boolean(v))
+		f->wrong = "a field that says yes or no is neither true nor false";
+	return json_is_true(v);
+}
+
+static int
+word_of(struct fields *f, const char *name, const char *const *words)
+{
+	const char *word = text_of(f, name);
+
+	for (int i = 0; words[i]; i++)
+		if (strcmp(words[i], word) == 0)
+			return i;
+	f->wrong = "a word is not known here";
+	return 0;
+}
+
+/* ---- payloads ---- */
+
+static int
+digit(char c)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const char *at = c ? strchr(digits, c) : NULL;
+
+	return at ? (int)(at - digits) : -1;
+}
+
+/* Decodes over the text; the bytes, or -1. */
+static ssize_t
+base64_decode(const char *s, size_t n, char *out)
+{
+	size_t bytes = 0;
+
+	if (n % 4)
+		return -1;
+	for (size_t i = 0; i < n; i += 4) {
+		bool last = i + 4 == n;
+		int pad = last ? (s[i + 3] == '=') + (s[i + 2] == '=' && s[i + 3] == '=') : 0;
+		uint32_t v = 0;
+
+		for (int k = 0; k < 4; k++) {
+			int d = k >= 4 - pad ? 0 : digit(s[i + (size_t)k]);
+
+			if (d < 0)
+				return -1;
+			v = v << 6 | (uint32_t)d;
+		}
+		for (int k = 0; k < 3 - pad; k++)
+			out[bytes++] = (char)(v >> (16 - 8 * k));
+	}
+	return (ssize_t)bytes;
+}
+
+/* The parts of the payload, owned, and the bytes they point at. */
+struct parts {
+	struct wq_part *v;
+	char **owned; /* of decoded ones */
+	size_t n;
+};
+
+static void
+parts_free(struct parts *p)
+{
+	for (size_t i = 0; p->owned && i < p->n; i++)
+		mem_free(p->owned[i]);
+	mem_free(p->owned);
+	mem_free(p->v);
+}
+
+static void
+part_take(struct fields *f, struct parts *p, size_t i, const json_t *v, bool base64)
+{
+	size_t n = json_string_length(v);
+	ssize_t got;
+
+	if (!json_is_string(v)) {
+		f->wrong = "a part of the payload is no text";
+		return;
+	}
+	p->v[i] = (struct wq_part){ json_string_value(v), n };
+	if (!base64)
+		return;
+	p->owned[i] = ctl_alloc(n + 1);
+	got = base64_decode(json_string_value(v), n, p->owned[i]);
+	if (got < 0)
+		f->wrong = "a part of the payload is no base64";
+	p->v[i] = (struct wq_part){ p->owned[i], got < 0 ? 0 : (size_t)got };
+}
+
+static void
+parts_read(struct fields *f, struct parts *p)
+{
+	json_t *plain = json_object_get(f->j, "payload");
+	json_t *list = plain ? plain : json_object_get(f->j, "payload_base64");
+
+	*p = (struct parts){ 0 };
+	if (!list)
+		return;
+	if (!json_is_array(list)) {
+		f->wrong = "the payload is no list of parts";
+		return;
+	}
+	p->n = json_array_size(list);
+	p->v = ctl_alloc((p->n + 1) * sizeof *p->v);
+	p->owned = ctl_alloc((p->n + 1) * sizeof *p->owned);
+	for (size_t i = 0; i < p->n; i++)
+		part_take(f, p, i, json_array_get(list, i), !plain);
+}
+
+/* ---- jobs ---- */
+
+static void
+on_imported(wq_t *wq, const wq_reply_t *reply, void *arg)
+{
+	struct slot *s = arg;
+	struct import *im = s->im;
+
+	(void)wq;
+	if (im->stop)
+		return;
+	if (reply->result < 0)
+		refused(im, s->line, reply->result, reply->message);
+	else if (reply->status == WQ_CREATED)
+		im->jobs++;
+	else
+		im->jobs_there++;
+}
+
+/* All that is in flight is answered. */
+static void
+settle(struct import *im)
+{
+	int rc = im->n_slots ? ctl_turn(im->c, false) : 0;
+
+	if (rc < 0 && !im->stop) {
+		refused(im, im->line, rc, NULL);
+		im->stop = true;
+	}
+	im->n_slots = im->bytes = 0;
+}
+
+/* As long after now as it was after the export; at the earliest now. */
+static void
+shift_overdue(struct import *im, wq_saved_job_t *job)
+{
+	int64_t now = ctl_now_ms(), by;
+
+	if (!im->shift || job->due_ms < 0 || job->due_ms >= now)
+		return;
+	by = now - (job->due_ms < im->exported_ms ? job->due_ms : im->exported_ms);
+	if (by <= 0)
+		return;
+	job->due_ms += by;
+	if (job->created_ms >= 0)
+		job->created_ms += by;
+	im->shifted++;
+}
+
+static void
+read_job(struct import *im, struct fields *f, wq_saved_job_t *job)
+{
+	static const char *const states[] = { "idle", "armed", "ready", NULL };
+	static const char *const levels[] = { "default", "sync", "async", "memory", NULL };
+
+	job->queue = text_of(f, "queue");
+	job->key = text_of(f, "key");
+	job->state = (wq_state_t)word_of(f, "state", states);
+	job->durability = (wq_durability_t)word_of(f, "durability", levels);
+	job->due_ms = number_of(f, "due_ms", -1, INT64_MAX);
+	job->absolute = flag_of(f, "absolute");
+	job->delay_ms = number_of(f, "delay_ms", -1, INT64_MAX);
+	job->slack_ms = number_of(f, "slack_ms", 0, INT64_MAX);
+	job->max_wait_ms = number_of(f, "max_wait_ms", 0, INT64_MAX);
+	job->created_ms = number_of(f, "created_ms", -1, INT64_MAX);
+	job->generation = (uint64_t)number_of(f, "generation", 0, INT64_MAX);
+	job->attempt = (uint32_t)number_of(f, "attempt", 0, UINT32_MAX);
+	job->retry = flag_of(f, "retry");
+	job->coalesced = (uint32_t)number_of(f, "coalesced", 0, UINT32_MAX);
+	job->disable_depth = (uint32_t)number_of(f, "disable_depth", 0, UINT32_MAX);
+	job->dead = flag_of(f, "dead");
+	shift_overdue(im, job);
+}
+
+static bool
+is_new_queue(const struct import *im, const char *queue)
+{
+	for (size_t i = 0; i < im->n_new_queues; i++)
+		if (strcmp(im->new_queues[i], queue) == 0)
+			return true;
+	return false;
+}
+
+static void
+send_job(struct import *im, const wq_saved_job_t *job, size_t bytes)
+{
+	struct slot *s = &im->slots[im->n_slots++];
+	int rc;
+
+	*s = (struct slot){ im, im->line };
+	im->bytes += bytes;
+	rc = wq_send_import(im->c->wq, job, im->dry_run, on_imported, s);
+	if (rc < 0) {
+		im->n_slots--;
+		refused(im, im->line, rc, wq_message(im->c->wq));
+	}
+	if (im->n_slots == IN_FLIGHT || im->bytes >= BYTES_MAX)
+		settle(im);
+}
+
+static void
+take_job(struct import *im, struct fields *f, size_t bytes)
+{
+	wq_saved_job_t job = WQ_SAVED_JOB_INIT;
+	struct parts parts;
+
+	read_job(im, f, &job);
+	parts_read(f, &parts);
+	job.parts = parts.v;
+	job.n_parts = parts.n;
+	if (f->wrong)
+		wrong(im, f->wrong);
+	else if (is_new_queue(im, job.queue))
+		im->jobs++; /* of a dry run: the daemon has no such queue to look at */
+	else
+		send_job(im, &job, bytes);
+	parts_free(&parts);
+}
+
+/* ---- queues ---- */
+
+static int
+seen(const wq_queue_info_t *q, void *arg)
+{
+	(void)q, (void)arg;
+	return 0;
+}
+
+static void
+make_queue(struct import *im, struct fields *f, const char *queue)
+{
+	const char *names[SETTINGS], *values[SETTINGS];
+	json_t *settings = json_object_get(f->j, "settings"), *v;
+	const char *name;
+	size_t n = 0;
+	int rc;
+
+	json_object_foreach(settings, name, v) {
+		if (n == SETTINGS || !json_is_string(v)) {
+			wrong(im, "a setting of the queue is no text");
+			return;
+		}
+		names[n] = name;
+		values[n++] = json_string_value(v);
+	}
+	rc = wq_queue_create(im->c->wq, queue, n, names, values);
+	if (rc == 0 && flag_of(f, "paused"))
+		rc = wq_pause(im->c->wq, queue);
+	if (rc == 0)
+		im->queues++;
+	else if (rc == -WQ_EXISTS)
+		im->queues_there++;
+	else
+		refused(im, im->line, rc, wq_message(im->c->wq));
+}
+
+static void
+take_queue(struct import *im, struct fields *f)
+{
+	const char *queue = text_of(f, "queue");
+	int rc;
+
+	if (f->wrong) {
+		wrong(im, f->wrong);
+		return;
+	}
+	settle(im);
+	if (!im->dry_run) {
+		make_queue(im, f, queue);
+		return;
+	}
+	rc = wq_queue_show(im->c->wq, queue, seen, NULL);
+	if (rc == 0) {
+		im->queues_there++;
+	} else if (rc == -WQ_NOT_FOUND) {
+		im->new_queues = ctl_grow(im->new_queues, im->n_new_queues + 1, sizeof(char *));
+		im->new_queues[im->n_new_queues++] = ctl_strdup(queue);
+		im->queues++;
+	} else {
+		refused(im, im->line, rc, wq_message(im->c->wq));
+	}
+}
+
+/* ---- completions ---- */
+
+static int
+restore_completion(
+	struct import *im, const char *name, int64_t done, bool open, wq_durability_t level)
+{
+	int rc = open ? wq_completion(im->c->wq, WQ_COMPLETION_COMPLETE_ALL, name, level, NULL) : 0;
+
+	for (int64_t i = 0; rc == 0 && !open && i < done; i++)
+		rc = wq_completion(im->c->wq, WQ_COMPLETION_COMPLETE, name, level, NULL);
+	return rc;
+}
+
+static void
+take_completion(struct import *im, struct fields *f)
+{
+	static const char *const levels[] = { "default", "sync", "async", "memory", NULL };
+	const char *name = text_of(f, "name");
+	int64_t done = number_of(f, "done", 0, DONE_MAX);
+	bool open = flag_of(f, "open");
+	wq_durability_t level = (wq_durability_t)word_of(f, "durability", levels);
+	wq_completion_info_t now;
+	int rc;
+
+	if (f->wrong) {
+		wrong(im, f->wrong);
+		return;
+	}
+	settle(im);
+	rc = wq_completion(im->c->wq, WQ_COMPLETION_SHOW, name, WQ_DEFAULT, &now);
+	if (rc == 0 && (now.done > 0 || now.open)) {
+		im->completions_there++;
+		return;
+	}
+	if (rc == 0 && !im->dry_run)
+		rc = restore_completion(im, name, done, open, level);
+	if (rc < 0)
+		refused(im, im->line, rc, wq_message(im->c->wq));
+	else
+		im->completions++;
+}
+
+/* ---- lines ---- */
+
+static void
+take_head(struct import *im, struct fields *f)
+{
+	int64_t version = number_of(f, "version", 0, INT64_MAX);
+
+	im->exported_ms = number_of(f, "exported_ms", 0, INT64_MAX);
+	if (version == EXPORT_VERSION && !f->wrong)
+		return;
+	wrong(im, "this export is of another version than wqctl knows");
+	im->stop = true;
+}
+
+static void
+take_object(struct import *im, json_t *j, size_t bytes)
+{
+	struct fields f = { .j = j };
+	const char *type = text_of(&f, "type");
+
+	if (im->exported_ms < 0 && strcmp(type, "wqd-export") != 0) {
+		wrong(im, "no export of wqd begins like this");
+		im->stop = true;
+	} else if (strcmp(type, "wqd-export") == 0) {
+		take_head(im, &f);
+	} else if (strcmp(type, "queue") == 0) {
+		take_queue(im, &f);
+	} else if (strcmp(type, "job") == 0) {
+		take_job(im, &f, bytes);
+	} else if (strcmp(type, "completion") == 0) {
+		take_completion(im, &f);
+	} else if (strcmp(type, "end") == 0) {
+		im->ended = true;
+		im->lost = (uint64_t)number_of(&f, "lost", 0, INT64_MAX);
+	} else {
+		wrong(im, "a type of line that is not known here");
+	}
+}
+
+static void
+take_line(struct import *im, const char *line, size_t len)
+{
+	json_error_t err;
+	json_t *j;
+
+	im->line++;
+	if (len == 0)
+		return;
+	j = json_loadb(line, len, JSON_REJECT_DUPLICATES, &err);
+	if (json_is_object(j)) {
+		take_object(im, j, len);
+	} else {
+		wrong(im, j ? "no JSON object" : err.text);
+		im->stop |= im->exported_ms < 0;
+	}
+	json_decref(j);
+}
+
+/* Whole lines off the buffer; the rest slides to its front. Returns what is left. */
+static size_t
+take_lines(struct import *im, char *buf, size_t len)
+{
+	char *s = buf, *nl;
+
+	while (!im->stop && (nl = memchr(s, '\n', len - (size_t)(s - buf))) != NULL) {
+		take_line(im, s, (size_t)(nl - s));
+		s = nl + 1;
+	}
+	len -= (size_t)(s - buf);
+	memmove(buf, s, len);
+	return len;
+}
+
+static void
+read_lines(struct import *im, int fd)
+{
+	char *buf = NULL;
+	size_t len = 0, cap = 0;
+	ssize_t n = 1;
+
+	while (!im->stop && n > 0) {
+		if (len == cap) {
+			cap = cap ? cap * 2 : READ_SIZE;
+			buf = ctl_grow(buf, cap, 1);
+		}
+		n = read(fd, buf + len, cap - len);
+		if (n < 0 && errno == EINTR) {
+			n = 1;
+			continue;
+		}
+		if (n < 0) {
+			im->line++;
+			bad_line(im, im->line, CTL_FAILED, wq_error_word(-errno), strerror(errno));
+			break;
+		}
+		len = take_lines(im, buf, len + (size_t)n);
+		if (len >= LINE_MAX_) {
+			im->line++;
+			wrong(im, "is too long");
+			break;
+		}
+	}
+	if (!im->stop && len > 0)
+		take_line(im, buf, len);
+	settle(im);
+	mem_free(buf);
+}
+
+/* ---- the sum ---- */
+
+static void
+put_pair(json_t *j, const char *name, uint64_t made, const char *there, uint64_t left)
+{
+	ctl_json_set(j, name, json_integer((json_int_t)made));
+	ctl_json_set(j, there, json_integer((json_int_t)left));
+}
+
+static void
+put_sum(struct import *im)
+{
+	struct ctl *c = im->c;
+	json_t *j;
+
+	if (!c->json) {
+		if (!c->quiet)
+			printf("%s%llu jobs, %llu queues, %llu completions; left as they are: "
+			       "%llu, "
+			       "%llu, %llu; shifted: %llu; errors: %llu\n",
+				im->dry_run ? "would bring in " : "brought in ",
+				(unsigned long long)im->jobs, (unsigned long long)im->queues,
+				(unsigned long long)im->completions,
+				(unsigned long long)im->jobs_there,
+				(unsigned long long)im->queues_there,
+				(unsigned long long)im->completions_there,
+				(unsigned long long)im->shifted, (unsigned long long)im->errors);
+		return;
+	}
+	j = json_object();
+	ctl_json_set(j, "dry_run", json_boolean(im->dry_run));
+	put_pair(j, "jobs", im->jobs, "jobs_there", im->jobs_there);
+	put_pair(j, "queues", im->queues, "queues_there", im->queues_there);
+	put_pair(j, "completions", im->completions, "completions_there", im->completions_there);
+	ctl_json_set(j, "shifted", json_integer((json_int_t)im->shifted));
+	ctl_json_set(j, "n_errors", json_integer((json_int_t)im->errors));
+	ctl_json_set(j, "errors", im->told);
+	im->told = NULL;
+	ctl_json_put(c, j);
+}
+
+static int
+open_file(struct ctl *c, int *fd)
+{
+	const char *path = c->arg[0];
+
+	*fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+	return *fd < 0
+		? ctl_error(c, CTL_FAILED, wq_error_word(-errno), "%s: %s", path, strerror(errno))
+		: 0;
+}
+
+int
+ctl_do_import(struct ctl *c)
+{
+	struct import *im;
+	int fd, rc;
+
+	if ((rc = open_file(c, &fd)) || (rc = ctl_connect(c)))
+		return rc;
+	im = ctl_alloc(sizeof *im);
+	im->c = c;
+	im->dry_run = ctl_given(c, OPT_DRY_RUN);
+	im->shift = ctl_given(c, OPT_SHIFT_OVERDUE);
+	im->exported_ms = -1;
+	im->told = c->json ? json_array() : NULL;
+	read_lines(im, fd);
+	if (!im->ended && !im->stop)
+		wrong(im, "the file ends without its last line: it was cut off");
+	/* What is still in flight is called back now; it has been reported. */
+	im->stop = true;
+	ctl_disconnect(c);
+	put_sum(im);
+	rc = im->exit;
+	for (size_t i = 0; i < im->n_new_queues; i++)
+		mem_free(im->new_queues[i]);
+	mem_free(im->new_queues);
+	json_decref(im->told);
+	mem_free(im);
+	if (fd != STDIN_FILENO)
+		close(fd);
+	return rc;
+}
