@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ctl_field.h"
 #include "ctl_mem.h"
 #include "ctl_out.h"
 #include "ctl_text.h"
@@ -91,154 +92,6 @@ refused(struct import *im, uint64_t line, int error, const char *message)
 		im->stop = true;
 }
 
-/* ---- fields ---- */
-
-/* A line, its fields, and the first thing that is wrong with them. */
-struct fields {
-	json_t *j;
-	const char *wrong;
-};
-
-static const char *
-text_of(struct fields *f, const char *name)
-{
-	json_t *v = json_object_get(f->j, name);
-
-	if (json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v))
-		return json_string_value(v);
-	f->wrong = "a name is missing or no text";
-	return "";
-}
-
-static int64_t
-number_of(struct fields *f, const char *name, int64_t otherwise, int64_t most)
-{
-	json_t *v = json_object_get(f->j, name);
-
-	if (!v)
-		return otherwise;
-	if (json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) <= most)
-		return json_integer_value(v);
-	f->wrong = "a number is none, or out of its range";
-	return otherwise;
-}
-
-static bool
-flag_of(struct fields *f, const char *name)
-{
-	json_t *v = json_object_get(f->j, name);
-
-	if (v && !json_is_boolean(v))
-		f->wrong = "a field that says yes or no is neither true nor false";
-	return json_is_true(v);
-}
-
-static int
-word_of(struct fields *f, const char *name, const char *const *words)
-{
-	const char *word = text_of(f, name);
-
-	for (int i = 0; words[i]; i++)
-		if (strcmp(words[i], word) == 0)
-			return i;
-	f->wrong = "a word is not known here";
-	return 0;
-}
-
-/* ---- payloads ---- */
-
-static int
-digit(char c)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *at = c ? strchr(digits, c) : NULL;
-
-	return at ? (int)(at - digits) : -1;
-}
-
-/* Decodes over the text; the bytes, or -1. */
-static ssize_t
-base64_decode(const char *s, size_t n, char *out)
-{
-	size_t bytes = 0;
-
-	if (n % 4)
-		return -1;
-	for (size_t i = 0; i < n; i += 4) {
-		bool last = i + 4 == n;
-		int pad = last ? (s[i + 3] == '=') + (s[i + 2] == '=' && s[i + 3] == '=') : 0;
-		uint32_t v = 0;
-
-		for (int k = 0; k < 4; k++) {
-			int d = k >= 4 - pad ? 0 : digit(s[i + (size_t)k]);
-
-			if (d < 0)
-				return -1;
-			v = v << 6 | (uint32_t)d;
-		}
-		for (int k = 0; k < 3 - pad; k++)
-			out[bytes++] = (char)(v >> (16 - 8 * k));
-	}
-	return (ssize_t)bytes;
-}
-
-/* The parts of the payload, owned, and the bytes they point at. */
-struct parts {
-	struct wq_part *v;
-	char **owned; /* of decoded ones */
-	size_t n;
-};
-
-static void
-parts_free(struct parts *p)
-{
-	for (size_t i = 0; p->owned && i < p->n; i++)
-		mem_free(p->owned[i]);
-	mem_free(p->owned);
-	mem_free(p->v);
-}
-
-static void
-part_take(struct fields *f, struct parts *p, size_t i, const json_t *v, bool base64)
-{
-	size_t n = json_string_length(v);
-	ssize_t got;
-
-	if (!json_is_string(v)) {
-		f->wrong = "a part of the payload is no text";
-		return;
-	}
-	p->v[i] = (struct wq_part){ json_string_value(v), n };
-	if (!base64)
-		return;
-	p->owned[i] = ctl_alloc(n + 1);
-	got = base64_decode(json_string_value(v), n, p->owned[i]);
-	if (got < 0)
-		f->wrong = "a part of the payload is no base64";
-	p->v[i] = (struct wq_part){ p->owned[i], got < 0 ? 0 : (size_t)got };
-}
-
-static void
-parts_read(struct fields *f, struct parts *p)
-{
-	json_t *plain = json_object_get(f->j, "payload");
-	json_t *list = plain ? plain : json_object_get(f->j, "payload_base64");
-
-	*p = (struct parts){ 0 };
-	if (!list)
-		return;
-	if (!json_is_array(list)) {
-		f->wrong = "the payload is no list of parts";
-		return;
-	}
-	p->n = json_array_size(list);
-	p->v = ctl_alloc((p->n + 1) * sizeof *p->v);
-	p->owned = ctl_alloc((p->n + 1) * sizeof *p->owned);
-	for (size_t i = 0; i < p->n; i++)
-		part_take(f, p, i, json_array_get(list, i), !plain);
-}
-
 /* ---- jobs ---- */
 
 static void
@@ -294,22 +147,22 @@ read_job(struct import *im, struct fields *f, wq_saved_job_t *job)
 	static const char *const states[] = { "idle", "armed", "ready", NULL };
 	static const char *const levels[] = { "default", "sync", "async", "memory", NULL };
 
-	job->queue = text_of(f, "queue");
-	job->key = text_of(f, "key");
-	job->state = (wq_state_t)word_of(f, "state", states);
-	job->durability = (wq_durability_t)word_of(f, "durability", levels);
-	job->due_ms = number_of(f, "due_ms", -1, INT64_MAX);
-	job->absolute = flag_of(f, "absolute");
-	job->delay_ms = number_of(f, "delay_ms", -1, INT64_MAX);
-	job->slack_ms = number_of(f, "slack_ms", 0, INT64_MAX);
-	job->max_wait_ms = number_of(f, "max_wait_ms", 0, INT64_MAX);
-	job->created_ms = number_of(f, "created_ms", -1, INT64_MAX);
-	job->generation = (uint64_t)number_of(f, "generation", 0, INT64_MAX);
-	job->attempt = (uint32_t)number_of(f, "attempt", 0, UINT32_MAX);
-	job->retry = flag_of(f, "retry");
-	job->coalesced = (uint32_t)number_of(f, "coalesced", 0, UINT32_MAX);
-	job->disable_depth = (uint32_t)number_of(f, "disable_depth", 0, UINT32_MAX);
-	job->dead = flag_of(f, "dead");
+	job->queue = field_text(f, "queue");
+	job->key = field_text(f, "key");
+	job->state = (wq_state_t)field_word(f, "state", states);
+	job->durability = (wq_durability_t)field_word(f, "durability", levels);
+	job->due_ms = field_number(f, "due_ms", -1, INT64_MAX);
+	job->absolute = field_flag(f, "absolute");
+	job->delay_ms = field_number(f, "delay_ms", -1, INT64_MAX);
+	job->slack_ms = field_number(f, "slack_ms", 0, INT64_MAX);
+	job->max_wait_ms = field_number(f, "max_wait_ms", 0, INT64_MAX);
+	job->created_ms = field_number(f, "created_ms", -1, INT64_MAX);
+	job->generation = (uint64_t)field_number(f, "generation", 0, INT64_MAX);
+	job->attempt = (uint32_t)field_number(f, "attempt", 0, UINT32_MAX);
+	job->retry = field_flag(f, "retry");
+	job->coalesced = (uint32_t)field_number(f, "coalesced", 0, UINT32_MAX);
+	job->disable_depth = (uint32_t)field_number(f, "disable_depth", 0, UINT32_MAX);
+	job->dead = field_flag(f, "dead");
 	shift_overdue(im, job);
 }
 
@@ -343,10 +196,10 @@ static void
 take_job(struct import *im, struct fields *f, size_t bytes)
 {
 	wq_saved_job_t job = WQ_SAVED_JOB_INIT;
-	struct parts parts;
+	struct field_parts parts;
 
 	read_job(im, f, &job);
-	parts_read(f, &parts);
+	field_parts(f, &parts);
 	job.parts = parts.v;
 	job.n_parts = parts.n;
 	if (f->wrong)
@@ -355,7 +208,7 @@ take_job(struct import *im, struct fields *f, size_t bytes)
 		im->jobs++; /* of a dry run: the daemon has no such queue to look at */
 	else
 		send_job(im, &job, bytes);
-	parts_free(&parts);
+	field_parts_free(&parts);
 }
 
 /* ---- queues ---- */
@@ -385,7 +238,7 @@ make_queue(struct import *im, struct fields *f, const char *queue)
 		values[n++] = json_string_value(v);
 	}
 	rc = wq_queue_create(im->c->wq, queue, n, names, values);
-	if (rc == 0 && flag_of(f, "paused"))
+	if (rc == 0 && field_flag(f, "paused"))
 		rc = wq_pause(im->c->wq, queue);
 	if (rc == 0)
 		im->queues++;
@@ -398,7 +251,7 @@ make_queue(struct import *im, struct fields *f, const char *queue)
 static void
 take_queue(struct import *im, struct fields *f)
 {
-	const char *queue = text_of(f, "queue");
+	const char *queue = field_text(f, "queue");
 	int rc;
 
 	if (f->wrong) {
@@ -439,10 +292,10 @@ static void
 take_completion(struct import *im, struct fields *f)
 {
 	static const char *const levels[] = { "default", "sync", "async", "memory", NULL };
-	const char *name = text_of(f, "name");
-	int64_t done = number_of(f, "done", 0, DONE_MAX);
-	bool open = flag_of(f, "open");
-	wq_durability_t level = (wq_durability_t)word_of(f, "durability", levels);
+	const char *name = field_text(f, "name");
+	int64_t done = field_number(f, "done", 0, DONE_MAX);
+	bool open = field_flag(f, "open");
+	wq_durability_t level = (wq_durability_t)field_word(f, "durability", levels);
 	wq_completion_info_t now;
 	int rc;
 
@@ -469,9 +322,9 @@ take_completion(struct import *im, struct fields *f)
 static void
 take_head(struct import *im, struct fields *f)
 {
-	int64_t version = number_of(f, "version", 0, INT64_MAX);
+	int64_t version = field_number(f, "version", 0, INT64_MAX);
 
-	im->exported_ms = number_of(f, "exported_ms", 0, INT64_MAX);
+	im->exported_ms = field_number(f, "exported_ms", 0, INT64_MAX);
 	if (version == EXPORT_VERSION && !f->wrong)
 		return;
 	wrong(im, "this export is of another version than wqctl knows");
@@ -482,7 +335,7 @@ static void
 take_object(struct import *im, json_t *j, size_t bytes)
 {
 	struct fields f = { .j = j };
-	const char *type = text_of(&f, "type");
+	const char *type = field_text(&f, "type");
 
 	if (im->exported_ms < 0 && strcmp(type, "wqd-export") != 0) {
 		wrong(im, "no export of wqd begins like this");
@@ -497,7 +350,7 @@ take_object(struct import *im, json_t *j, size_t bytes)
 		take_completion(im, &f);
 	} else if (strcmp(type, "end") == 0) {
 		im->ended = true;
-		im->lost = (uint64_t)number_of(&f, "lost", 0, INT64_MAX);
+		im->lost = (uint64_t)field_number(&f, "lost", 0, INT64_MAX);
 	} else {
 		wrong(im, "a type of line that is not known here");
 	}

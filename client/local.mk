@@ -57,6 +57,7 @@ noinst_LIBRARIES += %reldir%/libctl.a
 	%reldir%/ctl_completion.c \
 	%reldir%/ctl_conn.c \
 	%reldir%/ctl_daemon.c \
+	%reldir%/ctl_field.c %reldir%/ctl_field.h \
 	%reldir%/ctl_help.c \
 	%reldir%/ctl_hist.c %reldir%/ctl_hist.h \
 	%reldir%/ctl_job.c \

@@ -8,7 +8,7 @@
  * the answer that tells of it) has one mark and is handed out together.
  */
 #include "base/alloc.h"
-#include "engine/internal.h"
+#include "engine/export.h"
 
 void
 dirty_init(struct dirty *d, enum dirty_kind kind)

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/siphash.h"
-#include "engine/internal.h"
+#include "engine/export.h"
 
 #define SHARE 64u
 

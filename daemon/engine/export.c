@@ -9,7 +9,7 @@
 #include <errno.h>
 
 #include "base/err.h"
-#include "engine/internal.h"
+#include "engine/export.h"
 
 #define EXPORT_LOOKS 4096u /* records looked at in one call */
 #define SCAN_PLACES  64u   /* of a table of names, in one call */

@@ -611,19 +611,6 @@ void
 dirty_gone(struct engine *e, struct dirty *d);
 void
 grave_clear(struct engine *e);
-/* The job as it is stored. */
-void
-job_save(const struct job *j, struct moment now, struct job_saved *s);
-
-/* ---- look.c ---- */
-
-void
-queue_look(const struct queue *q, struct queue_view *v);
-
-/* ---- export.c ---- */
-
-void
-import_event(struct engine *e, const struct engine_event *ev);
 
 /* ---- tell.c: nothing, while nobody watches ---- */
 

@@ -8,7 +8,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/dispatch.c \
 	%reldir%/drain.c \
 	%reldir%/engine.c %reldir%/engine.h \
-	%reldir%/export.c \
+	%reldir%/export.c %reldir%/export.h \
 	%reldir%/flush.c \
 	%reldir%/handler.h \
 	%reldir%/history.c \

@@ -1,7 +1,7 @@
 /*
  * Looking: jobs, lists, history, queues, counters. Nothing changes.
  */
-#include "engine/internal.h"
+#include "engine/export.h"
 
 /* ---- jobs ---- */
 

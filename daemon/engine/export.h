@@ -1,0 +1,17 @@
+/* What bringing jobs out and in asks of other files, and they of it. */
+#ifndef WQD_ENGINE_EXPORT_H
+#define WQD_ENGINE_EXPORT_H
+
+#include "engine/internal.h"
+
+/* dirty.c: the job as it is stored. */
+void
+job_save(const struct job *j, struct moment now, struct job_saved *s);
+/* look.c */
+void
+queue_look(const struct queue *q, struct queue_view *v);
+/* export.c */
+void
+import_event(struct engine *e, const struct engine_event *ev);
+
+#endif
