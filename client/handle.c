@@ -155,6 +155,7 @@ wq_free(wq_t *wq)
 	coalesce_done(&wq->known);
 	pending_done(&wq->pend);
 	inbox_done(&wq->in);
+	mem_free(wq->link.staging);
 	wq->magic = 0;
 	mem_free(wq);
 }
@@ -228,7 +229,7 @@ deliver_local(wq_t *wq)
 		struct pending *p = pending_take_local(&wq->pend);
 
 		p->done(wq, p, 0, NULL);
-		pending_free(p);
+		pending_free(wq, p);
 	}
 }
 

@@ -12,6 +12,7 @@
 
 #include "address.h"
 #include "coalesce.h"
+#include "hot.h"
 #include "mem.h"
 #include "must.h"
 #include "opts.h"
@@ -59,7 +60,8 @@ struct link {
 	int64_t hello_sent_ns;
 	uint32_t frame_max; /* largest request the daemon takes; 0: not known */
 	struct clock_offset offset;
-	size_t out_off; /* bytes of pending.unsent that have left */
+	size_t out_off;   /* bytes of pending.unsent that have left */
+	uint8_t *staging; /* owned; NULL until there was much to send at once */
 };
 
 struct inbox {
@@ -152,6 +154,15 @@ struct sending {
 	struct coalesce_ask *ask;
 };
 
+/*
+ * A request whose operation the caller writes itself: begin gives `room` bytes at *op; then send it
+ * with `op_len` of them used, or drop it. An error of begin or send leaves nothing behind.
+ */
+int
+request_begin(wq_t *wq, const struct sending *how, size_t room, struct pending **p, uint8_t **op);
+int
+request_send_op(
+	wq_t *wq, struct pending *p, unsigned field, uint8_t *op, size_t op_len, uint64_t *id);
 /* Encodes and queues. *id (may be NULL) names it for request_abandon. */
 int
 request_send(wq_t *wq, Wq__V1__Request *req, const struct sending *how, uint64_t *id);
@@ -161,7 +172,7 @@ request_answer(wq_t *wq, const wq_reply_t *answer, const struct sending *how, ui
 void
 request_abandon(wq_t *wq, uint64_t id);
 void
-pending_free(struct pending *p);
+pending_free(wq_t *wq, struct pending *p);
 /* Encodes a hello into the link. */
 int
 hello_encode(wq_t *wq);
@@ -213,6 +224,18 @@ reply_of_error(int error, const char *key);
 /* The done function of most requests. */
 void
 reply_deliver(wq_t *wq, struct pending *p, int error, const Wq__V1__Reply *r);
+/* A reply that is nothing but numbers. True: it was delivered; false: left to protobuf-c. */
+bool
+reply_hot(wq_t *wq, const uint8_t *msg, size_t len);
+/* The same for a batch. */
+bool
+batch_hot(wq_t *wq, struct pending *p, const struct hot_reply *r);
+/* Is it one? */
+bool
+is_batch(const struct pending *p);
+/* Fills `out`. */
+void
+reply_from_hot(const struct hot_reply *r, const char *key, wq_reply_t *out);
 /* What the request's coalescing part learns from the reply (NULL: it failed). */
 void
 reply_teach(wq_t *wq, const struct pending *p, struct coalesce_ask *ask, const wq_reply_t *reply);
@@ -239,9 +262,10 @@ idem_make(wq_t *wq, uint8_t out[IDEM_LEN]);
 /* Reads opts of any version of the struct (NULL: the defaults). 0 or -EINVAL. */
 int
 update_opts_read(const wq_update_opts_t *opts, wq_update_opts_t *out);
-/* Fills `u` with borrowed pointers; `idem` is where an id of the library's own goes. */
+/* An update with borrowed pointers; `idem` is where an id of the library's own goes. 0 or
+ * -WQ_INVALID with the message set. */
 int
-update_fill(wq_t *wq, Wq__V1__Update *u, const char *queue, const char *key, int64_t delay_ms,
+update_fill(wq_t *wq, struct hot_update *u, const char *queue, const char *key, int64_t delay_ms,
 	const wq_update_opts_t *o, uint8_t idem[IDEM_LEN]);
 /* As the wq_send_ calls, with *id for request_abandon. */
 int

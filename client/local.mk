@@ -12,6 +12,7 @@ noinst_LTLIBRARIES += %reldir%/libwqclient.la
 	%reldir%/conn.c \
 	%reldir%/duration.c \
 	%reldir%/handle.c %reldir%/handle.h \
+	%reldir%/hot.c %reldir%/hot.h \
 	%reldir%/look.c \
 	%reldir%/mem.c %reldir%/mem.h \
 	%reldir%/must.h \

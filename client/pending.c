@@ -18,9 +18,46 @@ pending_init(struct pending_table *t)
 void
 pending_done(struct pending_table *t)
 {
+	struct pending *next;
+
 	MUST(t->count == 0 && t->local == 0);
+	for (struct pending *p = t->kept; p; p = next) {
+		next = p->next;
+		mem_free(p);
+	}
 	mem_free(t->buckets);
 	t->buckets = NULL;
+}
+
+struct pending *
+pending_block(struct pending_table *t, size_t n)
+{
+	struct pending *p = t->kept;
+	bool small = n <= PENDING_SMALL;
+
+	if (small && p) {
+		t->kept = p->next;
+		t->n_kept--;
+		return p;
+	}
+	p = mem_alloc(small ? PENDING_SMALL : n);
+	if (p)
+		p->small = small;
+	return p;
+}
+
+void
+pending_give_block(struct pending_table *t, struct pending *p)
+{
+	if (!p)
+		return;
+	if (!p->small || t->n_kept >= PENDING_KEEP) {
+		mem_free(p);
+		return;
+	}
+	p->next = t->kept;
+	t->kept = p;
+	t->n_kept++;
 }
 
 /* Ids are consecutive, so their low bits spread them evenly. */

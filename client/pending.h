@@ -43,8 +43,13 @@ typedef void (*pending_done_fn)(wq_t *wq, struct pending *p, int error, const Wq
 /* Called for each reply before the last. */
 typedef void (*pending_more_fn)(wq_t *wq, struct pending *p, const Wq__V1__Reply *reply);
 
+/* Blocks of requests: of this size, so many are kept for the next ones. */
+#define PENDING_SMALL 640u
+#define PENDING_KEEP  256u
+
 struct pending {
 	struct pending *prev, *next;
+	bool small;            /* its block has PENDING_SMALL bytes */
 	struct pending *chain; /* same bucket */
 	uint64_t id;
 	pending_done_fn done;
@@ -82,6 +87,8 @@ struct pending_table {
 	size_t local;
 	size_t bytes; /* of frames */
 	uint64_t next_id;
+	struct pending *kept; /* owned; a chain by `next` */
+	size_t n_kept;
 };
 
 /* 0 or -ENOMEM. */
@@ -90,6 +97,12 @@ pending_init(struct pending_table *t);
 /* Nothing may be left on it. */
 void
 pending_done(struct pending_table *t);
+/* Memory for an entry with what goes behind it, `n` bytes in all; only `small` is set. Or NULL. */
+struct pending *
+pending_block(struct pending_table *t, size_t n);
+/* NULL is allowed. */
+void
+pending_give_block(struct pending_table *t, struct pending *p);
 /* Takes `p` (its id set) to the end of the list. */
 void
 pending_add(struct pending_table *t, struct pending *p);

@@ -111,7 +111,7 @@ dispatch(wq_t *wq, int64_t now, const Wq__V1__Reply *r)
 		reply_teach(wq, p, &p->ask, NULL);
 	else
 		p->done(wq, p, 0, r);
-	pending_free(p);
+	pending_free(wq, p);
 	return 0;
 }
 
@@ -123,6 +123,8 @@ handle_message(wq_t *wq, int64_t now, const uint8_t *msg, size_t len)
 	Wq__V1__Reply *r;
 	int err;
 
+	if (wq->link.state == LINK_UP && reply_hot(wq, msg, len))
+		return 0;
 	scratch_reset(s);
 	r = wq__v1__reply__unpack(&alloc, len, msg);
 	if (r)

@@ -120,6 +120,23 @@ reply_from_result(struct scratch *s, const Wq__V1__Result *r, const char *key, w
 }
 
 void
+reply_from_hot(const struct hot_reply *r, const char *key, wq_reply_t *out)
+{
+	*out = (wq_reply_t){
+		.size = sizeof *out,
+		.status = r->status,
+		.state_before = r->state_before,
+		.pending_before = r->pending_before,
+		.deadline_ms = r->deadline_ms,
+		.old_deadline_ms = r->old_deadline_ms,
+		.generation = r->generation,
+		.coalesced = r->coalesced,
+		.disable_depth = r->disable_depth,
+		.key = key,
+	};
+}
+
+void
 completion_from_wire(const Wq__V1__CompletionInfo *c, wq_completion_info_t *out)
 {
 	*out = (wq_completion_info_t){
@@ -194,6 +211,44 @@ reply_deliver(wq_t *wq, struct pending *p, int error, const Wq__V1__Reply *r)
 		message_set(wq, reply.message);
 	if (p->cb)
 		p->cb(wq, &reply, p->arg);
+}
+
+static void
+deliver_hot(wq_t *wq, struct pending *p, const struct hot_reply *r)
+{
+	wq_reply_t reply;
+
+	pending_remove(&wq->pend, p);
+	if (p->abandoned) {
+		reply_teach(wq, p, &p->ask, NULL);
+	} else {
+		reply_from_hot(r, p->key, &reply);
+		reply_teach(wq, p, &p->ask, &reply);
+		if (p->cb)
+			p->cb(wq, &reply, p->arg);
+	}
+	pending_free(wq, p);
+}
+
+bool
+reply_hot(wq_t *wq, const uint8_t *msg, size_t len)
+{
+	struct hot_reply r;
+	struct pending *p;
+
+	if (!hot_get_reply(msg, len, &r))
+		return false;
+	p = pending_find(&wq->pend, r.id);
+	if (!p || !p->out || p == wq->pend.unsent)
+		return false; /* to be told what is wrong with it */
+	if (is_batch(p))
+		return r.n_results > 0 && batch_hot(wq, p, &r);
+	if (p->done != reply_deliver && !p->abandoned)
+		return false;
+	if (r.n_results > 0)
+		return false;
+	deliver_hot(wq, p, &r);
+	return true;
 }
 
 void

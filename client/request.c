@@ -85,60 +85,46 @@ update_opts_read(const wq_update_opts_t *opts, wq_update_opts_t *out)
 	return 0;
 }
 
-static void
-update_fill_when(Wq__V1__Update *u, int64_t delay_ms, const wq_update_opts_t *o)
+/* An id of the library's own, where there has to be one. */
+static struct hot_text
+hot_idem(wq_t *wq, uint8_t buf[IDEM_LEN])
 {
-	if (o->at_ms == -1) {
-		u->when_case = WQ__V1__UPDATE__WHEN_DELAY_MS;
-		u->delay_ms = delay_ms;
-	} else {
-		u->when_case = WQ__V1__UPDATE__WHEN_AT_MS;
-		u->at_ms = o->at_ms;
-	}
-	if (o->slack_ms != -1) {
-		u->has_slack_ms_case = WQ__V1__UPDATE__HAS_SLACK_MS_SLACK_MS;
-		u->slack_ms = o->slack_ms;
-	}
-	if (o->max_wait_ms != -1) {
-		u->has_max_wait_ms_case = WQ__V1__UPDATE__HAS_MAX_WAIT_MS_MAX_WAIT_MS;
-		u->max_wait_ms = o->max_wait_ms;
-	}
-	u->align_ms = o->align_ms;
-	u->align_exact = o->align_exact != 0;
+	if (!wq->opt.resend)
+		return hot_text(NULL, 0);
+	idem_make(wq, buf);
+	return hot_text(buf, IDEM_LEN);
 }
 
+/* A name of 1 to `max` bytes, or none at all. */
 static int
-update_check(wq_t *wq, const char *queue, const char *key, const wq_update_opts_t *o)
+name_take(wq_t *wq, const char *what, const char *s, size_t max, struct hot_text *out)
 {
-	int err = name_check(wq, "queue's name", queue, QUEUE_MAX);
+	size_t n = s ? strnlen(s, max + 1) : 0;
+
+	*out = hot_text(s, n);
+	return (s && n == 0) || n > max ? name_check(wq, what, s, max) : 0;
+}
+
+int
+update_fill(wq_t *wq, struct hot_update *u, const char *queue, const char *key, int64_t delay_ms,
+	const wq_update_opts_t *o, uint8_t idem[IDEM_LEN])
+{
+	int err = name_take(wq, "queue's name", queue, QUEUE_MAX, &u->queue);
 
 	if (err == 0)
-		err = name_check(wq, "key", key, KEY_MAX);
+		err = name_take(wq, "key", key, KEY_MAX, &u->key);
 	if (err == 0 && o->payload_mode == WQ_PAYLOAD_KEEP && o->payload_len > 0) {
 		message_set(wq, "a payload is given, but payload_mode is WQ_PAYLOAD_KEEP");
 		err = -WQ_INVALID;
 	}
-	return err;
-}
-
-int
-update_fill(wq_t *wq, Wq__V1__Update *u, const char *queue, const char *key, int64_t delay_ms,
-	const wq_update_opts_t *o, uint8_t idem[IDEM_LEN])
-{
-	int err = update_check(wq, queue, key, o);
-
+	if (err == 0 && o->payload_len > REQUEST_MAX)
+		err = WQ_ERR_TOO_LARGE;
 	if (err < 0)
 		return err;
-	wq__v1__update__init(u);
-	u->key = text(key);
-	u->queue = name(queue);
-	u->mode = (Wq__V1__UpdateMode)o->mode;
-	u->if_pending = o->if_pending != 0;
-	update_fill_when(u, delay_ms, o);
-	u->payload_mode = (Wq__V1__PayloadMode)o->payload_mode;
-	u->payload = bytes(o->payload, o->payload_len);
-	u->durability = (Wq__V1__Durability)o->durability;
-	u->idempotency_id = o->idempotency_id ? text(o->idempotency_id) : idem_for(wq, idem);
+	u->delay_ms = delay_ms;
+	u->o = o;
+	u->idem = o->idempotency_id ? hot_text(o->idempotency_id, strlen(o->idempotency_id))
+				    : hot_idem(wq, idem);
 	return 0;
 }
 
@@ -146,16 +132,16 @@ static int
 update_send(wq_t *wq, const char *queue, const char *key, int64_t delay_ms,
 	const wq_update_opts_t *o, const struct sending *how, uint64_t *id)
 {
-	Wq__V1__Request req = WQ__V1__REQUEST__INIT;
-	Wq__V1__Update u;
-	uint8_t idem[IDEM_LEN];
+	uint8_t idem[IDEM_LEN], *op;
+	struct hot_update u;
+	struct pending *p;
 	int err = update_fill(wq, &u, queue, key, delay_ms, o, idem);
 
+	if (err == 0)
+		err = request_begin(wq, how, hot_update_room(&u), &p, &op);
 	if (err < 0)
 		return err;
-	req.op_case = WQ__V1__REQUEST__OP_UPDATE;
-	req.update = &u;
-	return request_send(wq, &req, how, id);
+	return request_send_op(wq, p, HOT_OP_UPDATE, op, hot_put_update(op, &u), id);
 }
 
 int
@@ -193,17 +179,23 @@ wq_send_update(wq_t *wq, const char *queue, const char *key, int64_t delay_ms,
 
 /* ---- what else is done to one job ---- */
 
-/* Sends a request on a job that may change it: what a sole updater knew of it counts no more. */
+/* A request on a job that may change it: what a sole updater knew of it counts no more. */
+static void
+change_begin(wq_t *wq, const char *queue, struct sending *how, struct coalesce_ask *ask)
+{
+	if (wq->opt.sole_updater)
+		coalesce_begin(
+			&wq->known, now_ns(), wq->pend.next_id, queue, how->key, 0, NULL, ask);
+	how->ask = ask;
+}
+
 static int
 change_send(wq_t *wq, Wq__V1__Request *req, const char *queue, struct sending *how, uint64_t *id)
 {
 	struct coalesce_ask ask = { 0 };
 	int err;
 
-	if (wq->opt.sole_updater)
-		coalesce_begin(
-			&wq->known, now_ns(), wq->pend.next_id, queue, how->key, 0, NULL, &ask);
-	how->ask = &ask;
+	change_begin(wq, queue, how, &ask);
 	err = request_send(wq, req, how, id);
 	if (err < 0)
 		coalesce_undo(&ask);
@@ -217,26 +209,27 @@ cancel_ask(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode, 
 	struct sending how = {
 		.rule = rule_for_change(wq), .wait_ms = timeout_ms, .cb = cb, .arg = arg, .key = key
 	};
-	Wq__V1__Request req = WQ__V1__REQUEST__INIT;
-	Wq__V1__Cancel c = WQ__V1__CANCEL__INIT;
-	uint8_t idem[IDEM_LEN];
+	struct coalesce_ask ask = { 0 };
+	struct hot_cancel c = { .mode = mode, .timeout_ms = -1 };
+	uint8_t idem[IDEM_LEN], *op;
+	struct pending *p;
 	int err = job_check(wq, queue, key);
 
 	if (err < 0)
 		return err;
 	if (mode == WQ_CANCEL_PLAIN)
 		how.wait_ms = -1; /* waits for nothing */
-	c.key = text(key);
-	c.queue = name(queue);
-	c.mode = (Wq__V1__CancelMode)mode;
-	if (how.wait_ms >= 0) {
-		c.has_timeout_ms_case = WQ__V1__CANCEL__HAS_TIMEOUT_MS_TIMEOUT_MS;
-		c.timeout_ms = how.wait_ms;
-	}
-	c.idempotency_id = idem_for(wq, idem);
-	req.op_case = WQ__V1__REQUEST__OP_CANCEL;
-	req.cancel = &c;
-	return change_send(wq, &req, queue, &how, id);
+	c.key = hot_text(key, strlen(key));
+	c.queue = hot_text(queue, queue ? strlen(queue) : 0);
+	c.timeout_ms = how.wait_ms;
+	c.idem = hot_idem(wq, idem);
+	change_begin(wq, queue, &how, &ask);
+	err = request_begin(wq, &how, hot_cancel_room(&c), &p, &op);
+	if (err == 0)
+		err = request_send_op(wq, p, HOT_OP_CANCEL, op, hot_put_cancel(op, &c), id);
+	if (err < 0)
+		coalesce_undo(&ask);
+	return err;
 }
 
 int

@@ -1,15 +1,14 @@
 /*
- * Requests out: encoded once, into the block of their pending entry, then written from there,
- * many with one sendmsg. What is kept is limited in number ("max_in_flight") and bytes.
+ * Requests out: encoded once, into the block of their pending entry, and sent from there, small ones
+ * together. What is kept is limited in number ("max_in_flight") and bytes.
  */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "handle.h"
 
-#define IOV_COUNT 256
+#define STAGING 65536u /* bytes sent at once, of several requests */
 
 /* The length before a message, as a varint; returns its bytes, at most 5. */
 static size_t
@@ -70,7 +69,10 @@ may_send(wq_t *wq, size_t msg_len)
 	return 0;
 }
 
-/* One block: the entry, then `extra` bytes at *tail (aligned for anything), then the key. */
+/*
+ * One block: the entry, then `extra` bytes at *tail (aligned for anything), then the key. Those of
+ * usual size are kept and used again.
+ */
 static struct pending *
 pending_new(wq_t *wq, const struct sending *how, size_t extra, void **tail)
 {
@@ -79,7 +81,7 @@ pending_new(wq_t *wq, const struct sending *how, size_t extra, void **tail)
 	char *key;
 
 	_Static_assert(sizeof(struct pending) % _Alignof(wq_reply_t) == 0, "tail not aligned");
-	p = mem_alloc(sizeof *p + extra + key_len);
+	p = pending_block(&wq->pend, sizeof *p + extra + key_len);
 	if (!p)
 		return NULL;
 	*tail = p + 1;
@@ -87,6 +89,7 @@ pending_new(wq_t *wq, const struct sending *how, size_t extra, void **tail)
 	if (key_len)
 		memcpy(key, how->key, key_len);
 	*p = (struct pending){
+		.small = p->small,
 		.id = wq->pend.next_id++,
 		.done = how->done ? how->done : reply_deliver,
 		.more = how->more,
@@ -102,6 +105,52 @@ pending_new(wq_t *wq, const struct sending *how, size_t extra, void **tail)
 	if (how->ask)
 		p->ask = *how->ask;
 	return p;
+}
+
+static void
+queue_up(wq_t *wq, struct pending *p, uint64_t *id)
+{
+	if (id)
+		*id = p->id;
+	wq->started = true;
+	pending_add(&wq->pend, p);
+	link_want(wq);
+	hooks_changed(wq);
+}
+
+int
+request_begin(wq_t *wq, const struct sending *how, size_t room, struct pending **p, uint8_t **op)
+{
+	void *tail;
+	int err = may_send(wq, 0);
+
+	if (err == 0 && room > REQUEST_MAX + MESSAGE_MAX)
+		err = WQ_ERR_TOO_LARGE;
+	if (err < 0)
+		return err;
+	*p = pending_new(wq, how, HOT_HEAD_MAX + room, &tail);
+	if (!*p)
+		return -ENOMEM;
+	*op = (uint8_t *)tail + HOT_HEAD_MAX;
+	return 0;
+}
+
+int
+request_send_op(
+	wq_t *wq, struct pending *p, unsigned field, uint8_t *op, size_t op_len, uint64_t *id)
+{
+	uint8_t *frame = hot_put_head(op, field, op_len, p->id, wq->opt.run_token, &p->msg_len);
+	int err = may_send(wq, p->msg_len);
+
+	if (err < 0) {
+		p->batch = NULL; /* not taken */
+		pending_free(wq, p);
+		return err;
+	}
+	p->frame = frame;
+	p->frame_len = (size_t)(op + op_len - frame);
+	queue_up(wq, p, id);
+	return 0;
 }
 
 int
@@ -128,12 +177,7 @@ request_send(wq_t *wq, Wq__V1__Request *req, const struct sending *how, uint64_t
 	p->frame = tail;
 	p->frame_len = frame_len;
 	p->msg_len = msg_len;
-	if (id)
-		*id = p->id;
-	wq->started = true;
-	pending_add(&wq->pend, p);
-	link_want(wq);
-	hooks_changed(wq);
+	queue_up(wq, p, id);
 	return 0;
 }
 
@@ -162,11 +206,11 @@ request_answer(wq_t *wq, const wq_reply_t *answer, const struct sending *how, ui
 }
 
 void
-pending_free(struct pending *p)
+pending_free(wq_t *wq, struct pending *p)
 {
-	if (p)
+	if (p->batch)
 		wq_batch_free(p->batch);
-	mem_free(p);
+	pending_give_block(&wq->pend, p);
 }
 
 void
@@ -180,7 +224,7 @@ request_abandon(wq_t *wq, uint64_t id)
 	if (!pending_abandon(&wq->pend, p))
 		return;
 	reply_teach(wq, p, &p->ask, NULL);
-	pending_free(p);
+	pending_free(wq, p);
 }
 
 void
@@ -192,7 +236,7 @@ requests_fail(wq_t *wq, struct pending *chain, int error)
 			p->done(wq, p, error, NULL);
 		else
 			reply_teach(wq, p, &p->ask, NULL);
-		pending_free(p);
+		pending_free(wq, p);
 	}
 }
 
@@ -208,23 +252,34 @@ requests_expire(wq_t *wq, int64_t now)
 		p->done(wq, p, -WQ_TIMEOUT, NULL);
 		if (!gone)
 			continue;
-		pending_free(p);
+		pending_free(wq, p);
 		p = NULL; /* it was the one to go on from */
 	}
 }
 
-/* The bytes that are next, from what is queued; *n: how many pieces. */
-static void
-gather(const wq_t *wq, struct iovec iov[IOV_COUNT], size_t *n)
+/*
+ * The bytes that are next. Requests are small, and a system call looks at each piece of a vector:
+ * copied together they leave faster. One alone, or one that is large, leaves from where it is.
+ */
+static const uint8_t *
+gather(wq_t *wq, size_t *n)
 {
-	size_t off = wq->link.out_off, i = 0;
+	struct link *l = &wq->link;
+	const struct pending *p = wq->pend.unsent;
+	size_t off = l->out_off;
 
-	for (const struct pending *p = wq->pend.unsent; p && i < IOV_COUNT; p = p->next, i++) {
-		iov[i].iov_base = (void *)(uintptr_t)(p->frame + off);
-		iov[i].iov_len = p->frame_len - off;
+	if (!l->staging && p->next)
+		l->staging = mem_alloc(STAGING);
+	*n = p->frame_len - off;
+	if (!p->next || !l->staging || *n + p->next->frame_len > STAGING)
+		return p->frame + off;
+	*n = 0;
+	for (; p && p->frame_len - off <= STAGING - *n; p = p->next) {
+		memcpy(l->staging + *n, p->frame + off, p->frame_len - off);
+		*n += p->frame_len - off;
 		off = 0;
 	}
-	*n = i;
+	return l->staging;
 }
 
 /* `n` more bytes have left. */
@@ -253,21 +308,16 @@ static int
 send_secure(wq_t *wq, int64_t now)
 {
 	struct link *l = &wq->link;
-	uint8_t text[TLS_PUT_MAX];
-	struct iovec iov[IOV_COUNT];
-	size_t n_iov, n, k;
+	const uint8_t *text;
+	size_t n;
 	int err;
 
 	for (;;) {
 		err = tls_flush(l->tls, l->fd);
 		if (err < 0 || tls_unsent(l->tls) > 0 || !wq->pend.unsent)
 			return err < 0 ? system_error(-err) : 0;
-		gather(wq, iov, &n_iov);
-		n = 0;
-		for (size_t i = 0; i < n_iov && n < sizeof text; i++, n += k) {
-			k = iov[i].iov_len < sizeof text - n ? iov[i].iov_len : sizeof text - n;
-			memcpy(text + n, iov[i].iov_base, k);
-		}
+		text = gather(wq, &n);
+		n = n < TLS_PUT_MAX ? n : TLS_PUT_MAX;
 		err = tls_put(l->tls, text, n);
 		if (err < 0)
 			return err;
@@ -278,16 +328,13 @@ send_secure(wq_t *wq, int64_t now)
 int
 send_turn(wq_t *wq, int64_t now)
 {
-	struct iovec iov[IOV_COUNT];
-
 	if (wq->link.tls)
 		return send_secure(wq, now);
 	while (wq->pend.unsent) {
-		struct msghdr msg = { .msg_iov = iov };
-		ssize_t n;
+		size_t len;
+		const uint8_t *p = gather(wq, &len);
+		ssize_t n = send(wq->link.fd, p, len, MSG_NOSIGNAL);
 
-		gather(wq, iov, &msg.msg_iovlen);
-		n = sendmsg(wq->link.fd, &msg, MSG_NOSIGNAL);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)

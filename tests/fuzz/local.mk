@@ -1,7 +1,7 @@
 # Fuzz targets. Each is built with replay.c, which make check runs over its seeds, and, after
 # configure --enable-fuzzers CC=clang, with libFuzzer: make fuzz FUZZ_SECONDS=300 searches with
 # each for so long; what it learns stays in the folder fuzz-corpus of the build tree.
-FUZZ_NAMES = client conf ctl frame hot reply session text wire
+FUZZ_NAMES = client client_hot conf ctl frame hot reply session text wire
 FUZZ_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
 FUZZ_SECONDS = 60
 EXTRA_DIST += %reldir%/seeds %reldir%/make_seeds.py
@@ -10,6 +10,12 @@ UNIT_TESTS += %reldir%/replay_client
 %canon_reldir%_replay_client_SOURCES = %reldir%/fuzz_client.c %reldir%/replay.c
 %canon_reldir%_replay_client_CPPFLAGS = $(FUZZ_CPPFLAGS) -DFUZZ_SEEDS='"$(abs_srcdir)/%reldir%/seeds/client"'
 %canon_reldir%_replay_client_LDADD = client/libwqclient.la $(WQD_LIBS)
+
+UNIT_TESTS += %reldir%/replay_client_hot
+%canon_reldir%_replay_client_hot_SOURCES = %reldir%/fuzz_client_hot.c %reldir%/client_hot_check.h \
+	%reldir%/replay.c
+%canon_reldir%_replay_client_hot_CPPFLAGS = $(FUZZ_CPPFLAGS) -I$(srcdir) -DFUZZ_SEEDS='"$(abs_srcdir)/%reldir%/seeds/client_hot"'
+%canon_reldir%_replay_client_hot_LDADD = client/libwqclient.la $(WQD_LIBS)
 
 UNIT_TESTS += %reldir%/replay_conf
 %canon_reldir%_replay_conf_SOURCES = %reldir%/fuzz_conf.c %reldir%/replay.c %reldir%/fuzz.h
@@ -53,7 +59,7 @@ UNIT_TESTS += %reldir%/replay_wire
 
 .PHONY: fuzz
 if FUZZERS
-FUZZERS_BUILT = %reldir%/fuzz_client %reldir%/fuzz_conf %reldir%/fuzz_ctl %reldir%/fuzz_frame %reldir%/fuzz_hot \
+FUZZERS_BUILT = %reldir%/fuzz_client %reldir%/fuzz_client_hot %reldir%/fuzz_conf %reldir%/fuzz_ctl %reldir%/fuzz_frame %reldir%/fuzz_hot \
 	%reldir%/fuzz_reply %reldir%/fuzz_session %reldir%/fuzz_text %reldir%/fuzz_wire
 noinst_PROGRAMS += $(FUZZERS_BUILT)
 LIBFUZZER = $(AM_LDFLAGS) -fsanitize=fuzzer
@@ -62,6 +68,11 @@ LIBFUZZER = $(AM_LDFLAGS) -fsanitize=fuzzer
 %canon_reldir%_fuzz_client_CPPFLAGS = $(FUZZ_CPPFLAGS)
 %canon_reldir%_fuzz_client_LDFLAGS = $(LIBFUZZER)
 %canon_reldir%_fuzz_client_LDADD = client/libwqclient.la $(WQD_LIBS)
+
+%canon_reldir%_fuzz_client_hot_SOURCES = %reldir%/fuzz_client_hot.c
+%canon_reldir%_fuzz_client_hot_CPPFLAGS = $(FUZZ_CPPFLAGS) -I$(srcdir)
+%canon_reldir%_fuzz_client_hot_LDFLAGS = $(LIBFUZZER)
+%canon_reldir%_fuzz_client_hot_LDADD = client/libwqclient.la $(WQD_LIBS)
 
 %canon_reldir%_fuzz_ctl_SOURCES = %reldir%/fuzz_ctl.c
 %canon_reldir%_fuzz_ctl_CPPFLAGS = $(FUZZ_CPPFLAGS) -I$(srcdir)/client

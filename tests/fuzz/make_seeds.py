@@ -98,6 +98,22 @@ def replies():
         put("reply", name + "-full", bytes([kind, 12]) + b"\xff\xff" * 3000)
 
 
+def hot_replies(pb):
+    def reply(name, **fields):
+        put("client_hot", name, pb.Reply(id=7, **fields).SerializeToString())
+
+    plain = dict(status=2, state_before=1, deadline_ms=1767225600123, generation=3, coalesced=300)
+    reply("update", old_deadline_ms=0, pending_before=True, disable_depth=2, **plain)
+    reply("error", status=64, message="why")
+    reply("made-key", status=1, key=b"k")
+    reply("batch", results=[pb.Result(**plain), pb.Result(), pb.Result(status=1)])
+    reply("batch-with-error", results=[pb.Result(**plain), pb.Result(status=64, message="why")])
+    reply("run", run=pb.Run(generation=1, outcome=1))
+    reply("negative-time", deadline_ms=-5)
+    put("client_hot", "twice", b"\x08\x07\x10\x02\x10\x01")
+    put("client_hot", "results-apart", b"\x08\x07\x6a\x00\x10\x02\x6a\x00")
+
+
 def clients(pb):
     """The first byte says how, see fuzz_client.c; ids 2 and on are its requests."""
     run = pb.Run(generation=3, attempt=1, outcome=1, exit_code=0, due_ms=1, started_ms=2, ended_ms=3,
@@ -227,6 +243,7 @@ def main():
     frames()
     wire(wq_pb2)
     replies()
+    hot_replies(wq_pb2)
     clients(wq_pb2)
     typed()
     sessions()

@@ -14,6 +14,11 @@ tests_unit_test_libwq_link_SOURCES = tests/unit/test_libwq_link.c $(CLIENT_TEST_
 tests_unit_test_libwq_link_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
 tests_unit_test_libwq_link_LDADD = $(CLIENT_TEST_LIBS)
 
+UNIT_TESTS += tests/unit/test_libwq_hot
+tests_unit_test_libwq_hot_SOURCES = tests/unit/test_libwq_hot.c tests/fuzz/client_hot_check.h
+tests_unit_test_libwq_hot_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
+tests_unit_test_libwq_hot_LDADD = $(CLIENT_TEST_LIBS)
+
 UNIT_TESTS += tests/unit/test_libwq_look
 tests_unit_test_libwq_look_SOURCES = tests/unit/test_libwq_look.c $(CLIENT_TEST_FILES)
 tests_unit_test_libwq_look_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
