@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/libwq_load.h"
 #include "bench/peers.h"
 
 /* clang-format off */
@@ -32,7 +33,9 @@ static const struct shape {
 /* clang-format on */
 #define N_SHAPES (sizeof shapes / sizeof *shapes)
 
-enum { WQD, EPOLL, LIBEVENT, REDIS, BEANSTALKD, N_SERVERS };
+/* LIBWQ: wqd again, by a program that uses the library; LIBWQ_IDS: with an idempotency id each, as by
+ * default. */
+enum { WQD, EPOLL, LIBEVENT, LIBWQ, LIBWQ_IDS, REDIS, BEANSTALKD, N_SERVERS };
 
 struct bench {
 	const char *program, *dir;
@@ -60,13 +63,43 @@ hist_join(struct hist *to, const struct hist *from)
 		to->bucket[i] += from->bucket[i];
 }
 
+static bool
+is_libwq(int i)
+{
+	return i == LIBWQ || i == LIBWQ_IDS;
+}
+
+static void
+run_libwq(struct bench *b, int i, const struct shape *sh, int64_t for_ns, struct load_result *r)
+{
+	char server[128];
+	const struct libwq_load load = {
+		.server = server,
+		.options = i == LIBWQ ? "resend=no" : NULL,
+		.n_keys = b->jobs,
+		.depth = sh->depth,
+		.batch = sh->batch,
+		.for_ns = for_ns,
+	};
+
+	if (b->tcp)
+		snprintf(server, sizeof server, "tcp://127.0.0.1:%d", b->tcp);
+	else
+		snprintf(server, sizeof server, "unix:%s", b->server[WQD].path);
+	*r = (struct load_result){ 0 };
+	r->per_s = libwq_run(&load, sh->depth == 1 ? &r->latency : NULL);
+}
+
 static void
 run_once(struct bench *b, int i, const struct shape *sh, bool counts)
 {
 	const struct load load = { sh->conns, sh->depth, counts ? b->for_ns : b->for_ns / 4 };
 	static struct load_result r;
 
-	load_run(&b->server[i], &load, &r);
+	if (is_libwq(i))
+		run_libwq(b, i, sh, load.for_ns, &r);
+	else
+		load_run(&b->server[i], &load, &r);
 	if (!counts && i == WQD) {
 		b->request = (size_t)(r.request_bytes + 0.5);
 		b->reply = (size_t)(r.reply_bytes + 0.5);
@@ -118,7 +151,7 @@ print_shape(const struct bench *b, const struct shape *sh)
 		if (!b->rate[i].n)
 			continue;
 		printf("  %-10s %10s/s  spread %3.0f %%", b->server[i].name,
-			bench_si(figure_median(&b->rate[i]) * (i <= LIBEVENT ? per : 1), si),
+			bench_si(figure_median(&b->rate[i]) * (i <= LIBWQ_IDS ? per : 1), si),
 			figure_spread(&b->rate[i]));
 		if (i != WQD)
 			printf("  wqd is %.2f x", figure_ratio(&b->rate[WQD], &b->rate[i]));
@@ -126,6 +159,12 @@ print_shape(const struct bench *b, const struct shape *sh)
 	}
 	print_latency(b);
 	fflush(stdout);
+}
+
+static bool
+takes_part(const struct bench *b, int i, const struct shape *sh)
+{
+	return b->there[i] && !(sh->batch && i > LIBWQ_IDS);
 }
 
 static void
@@ -136,12 +175,13 @@ run_shape(struct bench *b, const struct shape *sh)
 	memset(b->latency, 0, sizeof b->latency);
 	run_once(b, WQD, sh, false);
 	echoes_start(b);
+	b->there[LIBWQ] = b->there[LIBWQ_IDS] = sh->conns == 1;
 	for (int i = EPOLL; i < N_SERVERS; i++)
-		if (b->there[i])
+		if (takes_part(b, i, sh))
 			run_once(b, i, sh, false);
 	for (unsigned r = 0; r < b->rounds; r++)
 		for (int i = 0; i < N_SERVERS; i++)
-			if (b->there[i] && !(sh->batch && i > LIBEVENT))
+			if (takes_part(b, i, sh))
 				run_once(b, i, sh, true);
 	print_shape(b, sh);
 	for (int i = EPOLL; i <= LIBEVENT; i++) {
@@ -222,6 +262,8 @@ main(int argc, char **argv)
 		b.server[WQD].path = port;
 	}
 	b.there[WQD] = true;
+	b.server[LIBWQ].name = "libwq";
+	b.server[LIBWQ_IDS].name = "libwq, ids";
 	if (b.peers && !b.tcp) {
 		b.there[REDIS] = redis_start(&b.server[REDIS], dir, b.jobs);
 		b.there[BEANSTALKD] = beanstalkd_start(&b.server[BEANSTALKD], dir, b.jobs);

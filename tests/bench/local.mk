@@ -41,9 +41,10 @@ EXTRA_DIST += %reldir%/bench.py %reldir%/run
 %canon_reldir%_bench_echo_LDADD = $(WQD_LIBS)
 
 %canon_reldir%_bench_socket_SOURCES = %reldir%/bench_socket.c %reldir%/load.c %reldir%/load.h \
+	%reldir%/libwq_load.c %reldir%/libwq_load.h \
 	%reldir%/peers.c %reldir%/peers.h $(BENCH_REQUESTS)
 %canon_reldir%_bench_socket_CPPFLAGS = $(BENCH_CPPFLAGS)
-%canon_reldir%_bench_socket_LDADD = $(WQD_LIBS)
+%canon_reldir%_bench_socket_LDADD = client/libwqclient.la $(WQD_LIBS)
 
 # What durable reschedules cost, beside the bare disk and others: bench_durable --help.
 %canon_reldir%_bench_durable_SOURCES = %reldir%/bench_durable.c %reldir%/load.c %reldir%/load.h \
