@@ -1,5 +1,6 @@
 #include "base/alloc.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -171,6 +172,32 @@ big_free(void *p, size_t n)
 		x_free(p);
 		return;
 	}
+	atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+	munmap(p, n);
+}
+
+void *
+big_reserve(size_t n)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	void *p = fault_hit() ? MAP_FAILED : mmap(NULL, n, PROT_NONE, flags, -1, 0);
+
+	return p == MAP_FAILED ? NULL : counted(p);
+}
+
+int
+big_commit(void *p, size_t from, size_t to)
+{
+	if (fault_hit() || mprotect((char *)p + from, to - from, PROT_READ | PROT_WRITE) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+void
+big_unreserve(void *p, size_t n)
+{
+	if (!p)
+		return;
 	atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
 	munmap(p, n);
 }

@@ -53,6 +53,17 @@ void
 big_discard(void *p, size_t n, size_t from, size_t to);
 void
 big_free(void *p, size_t n);
+/*
+ * Addresses without memory: whole pages, for what must grow without moving. NULL when there are not
+ * so many. big_commit makes [from, to) usable, zeroed when first touched: 0 or -ENOMEM. Given up as
+ * a whole by big_unreserve; big_discard takes pages back meanwhile.
+ */
+void *
+big_reserve(size_t n);
+int
+big_commit(void *p, size_t from, size_t to);
+void
+big_unreserve(void *p, size_t n);
 
 /*
  * Fault injection: the allocation after `countdown` more fails, once (`sticky`

@@ -10,5 +10,6 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/peer.h \
 	%reldir%/reactor.h \
 	%reldir%/siphash.c %reldir%/siphash.h \
+	%reldir%/slab.c %reldir%/slab.h \
 	%reldir%/str.h \
 	%reldir%/text.c %reldir%/text.h

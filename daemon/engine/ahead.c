@@ -18,21 +18,12 @@
 struct glance {
 	const struct job_name *name;
 	uint64_t hash;
-	const struct map_node *node; /* the next of the chain to be looked at, asked for */
+	struct job *job; /* of that hash, asked for; or NULL */
 };
-
-static void
-ask_for_job(const struct map_node *node)
-{
-	const char *j = (const char *)container_of(node, const struct job, node);
-
-	for (int i = 0; i < JOB_LINES; i++)
-		__builtin_prefetch(j + i * LINE, 1);
-}
 
 /* Queues of a read's requests are mostly one. */
 static size_t
-ask_for_places(const struct engine *e, const struct job_name *const *names, size_t n,
+ask_for_slots(const struct engine *e, const struct job_name *const *names, size_t n,
 	struct glance v[ENGINE_AHEAD_MAX])
 {
 	const struct queue *q = NULL;
@@ -45,30 +36,30 @@ ask_for_places(const struct engine *e, const struct job_name *const *names, size
 			continue;
 		v[found].name = names[i];
 		v[found].hash = job_hash(e, q, names[i]->key);
-		map_prefetch(&e->jobs, v[found++].hash);
+		index_prefetch(&e->keys, v[found++].hash);
 	}
 	return found;
 }
 
-/* The chain's first is there now; most chains have no second. */
 static void
-ask_for_second(struct glance *g)
+ask_for_job(const struct engine *e, struct glance *g)
 {
-	if (!g->node || g->node->hash == g->hash)
-		return;
-	g->node = g->node->next;
-	if (g->node)
-		ask_for_job(g->node);
+	const uint64_t *slot = index_slot(&e->keys, g->hash);
+	uint32_t i = slot ? index_next(&slot, g->hash) : INDEX_NONE;
+
+	g->job = i == INDEX_NONE ? NULL : job_at(e, i);
+	if (g->job)
+		__builtin_prefetch(g->job, 1);
 }
 
 static void
-ask_for_timer(const struct engine *e, const struct glance *g)
+ask_for_rest(const struct engine *e, const struct glance *g)
 {
-	const struct job *j;
+	const struct job *j = g->job;
 
-	if (!g->node || g->node->hash != g->hash)
-		return;
-	j = container_of(g->node, const struct job, node);
+	__builtin_prefetch(j->key);
+	if (j->sided)
+		__builtin_prefetch(j->ext.side, 1);
 	if (timer_armed(&j->timer) && j->place != ON_EXPEDITED)
 		timer_prefetch(j->place == ON_WALL ? &e->wall : &e->boot, &j->timer);
 }
@@ -78,10 +69,10 @@ remember(struct ahead *a, const struct glance v[ENGINE_AHEAD_MAX], size_t n)
 {
 	a->n = a->next = 0;
 	for (size_t i = 0; i < n; i++) {
-		if (!v[i].node || v[i].node->hash != v[i].hash)
+		if (!v[i].job)
 			continue;
 		a->name[a->n] = v[i].name;
-		a->job[a->n++] = container_of(v[i].node, struct job, node);
+		a->job[a->n++] = v[i].job;
 	}
 }
 
@@ -99,7 +90,7 @@ ahead_found(struct engine *e, const struct queue *q, const struct job_name *name
 	}
 	j = a->job[a->next++];
 	/* It may have died meanwhile, and another may have its place. */
-	if (j->magic == JOB_MAGIC && !j->dirty.gone && j->q == q && str_eq(job_key(j), name->key))
+	if (j->magic == JOB_MAGIC && !job_gone(j) && j->q == q && str_eq(job_key(j), name->key))
 		return j;
 	return job_find(e, q, name->key);
 }
@@ -111,15 +102,11 @@ engine_ahead(struct engine *e, const struct job_name *const *names, size_t n)
 
 	CHECK_OBJ(e, ENGINE_MAGIC);
 	wq_assert(n <= ENGINE_AHEAD_MAX);
-	n = ask_for_places(e, names, n, v);
-	for (size_t i = 0; i < n; i++) {
-		v[i].node = map_first(&e->jobs, v[i].hash);
-		if (v[i].node)
-			ask_for_job(v[i].node);
-	}
+	n = ask_for_slots(e, names, n, v);
 	for (size_t i = 0; i < n; i++)
-		ask_for_second(&v[i]);
+		ask_for_job(e, &v[i]);
 	for (size_t i = 0; i < n; i++)
-		ask_for_timer(e, &v[i]);
+		if (v[i].job)
+			ask_for_rest(e, &v[i]);
 	remember(&e->ahead, v, n);
 }

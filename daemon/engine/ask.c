@@ -71,8 +71,12 @@ ask_open(struct ask *a, struct engine *e, const struct engine_event *ev,
 	a->level = level == LEVEL_DEFAULT ? a->q->s.durability : level;
 	if (ask_repeated(a, idem))
 		return false;
-	a->j = make_key ? NULL : job_find(e, a->q, name->key);
-	return true;
+	a->j = make_key ? NULL : ahead_found(e, a->q, name);
+	e->asked = a->j;
+	if (!a->j || job_widen(e, a->j) == 0)
+		return true;
+	ask_fail_err(a, -ENOMEM);
+	return false;
 }
 
 bool
@@ -144,8 +148,10 @@ ask_before(struct ask *a)
 		return;
 	r->state_before = job_shown(j);
 	r->pending_before = job_pend(j) != PEND_NONE;
-	r->generation = r->pending_before ? job_coming(j) : j->generation;
-	r->coalesced = r->pending_before ? j->coalesced : j->run ? j->run->coalesced : 0;
+	r->generation = r->pending_before ? job_coming(j) : side_of(j)->generation;
+	r->coalesced = r->pending_before ? j->coalesced
+		: side_of(j)->run        ? side_of(j)->run->coalesced
+					 : 0;
 	r->has_old_deadline = r->pending_before;
 	r->old_deadline_wall_ns = r->pending_before ? job_due_wall(a->e->now, j) : 0;
 }
@@ -158,7 +164,7 @@ reply_after(struct engine *e, struct job_reply *r, const struct queue *q, const 
 	if (!j)
 		return;
 	r->key = job_key(j);
-	r->disable_depth = j->disable_depth;
+	r->disable_depth = side_of(j)->disable_depth;
 	r->has_deadline = job_pend(j) != PEND_NONE;
 	r->deadline_wall_ns = r->has_deadline ? job_due_wall(e->now, j) : 0;
 }
@@ -197,7 +203,9 @@ ask_done(struct ask *a, enum status st)
 	a->r.status = st;
 	reply_after(a->e, &a->r, a->q, a->j);
 	if (a->answer) {
-		const struct dirty *about = a->j ? &a->j->dirty : a->c ? &a->c->dirty : NULL;
+		const struct dirty *about = a->j ? &job_side(a->j)->dirty
+			: a->c                   ? &a->c->dirty
+						 : NULL;
 		bool stored = a->j ? a->j->durable : a->c && a->c->level != LEVEL_MEMORY;
 
 		answer_keep(a->e, a->answer, &a->r, about, stored, a->level);

@@ -16,9 +16,9 @@ job_drop_pending(struct engine *e, struct job *j, enum job_op op, enum jstate ne
 	if (was == PEND_NONE)
 		return;
 	job_wait_dropped(e, j);
-	payload_free(e, j->payload);
-	j->payload = NULL;
-	j->retry = false;
+	payload_free(e, job_payload(j));
+	*job_payload_at(j) = NULL;
+	job_side(j)->retry = false;
 	j->stale = true;
 	j->coalesced = 0;
 }
@@ -35,7 +35,7 @@ job_expedite(struct engine *e, struct job *j, enum job_op op)
 static enum jstate
 closed_state(const struct job *j, bool running)
 {
-	bool closed = j->disable_depth > 0 || (running && wait_any(j, ON_CANCEL));
+	bool closed = side_of(j)->disable_depth > 0 || (running && wait_any(j, ON_CANCEL));
 
 	if (running)
 		return closed ? JS_RX : JS_R;
@@ -78,7 +78,7 @@ cancel_running(struct engine *e, struct ask *a, const struct op_cancel *op)
 	if (a->r.pending_before)
 		job_touch(e, j, a->level);
 	if (op->mode == CANCEL_KILL)
-		job_run_kill(e, j->run);
+		job_run_kill(e, side_of(j)->run);
 }
 
 void
@@ -103,7 +103,7 @@ cancel_event(struct engine *e, const struct engine_event *ev)
 		return;
 	}
 	st = job_word(OP_CANCEL, a.j->state);
-	if (a.j->dead || a.r.pending_before)
+	if (side_of(a.j)->dead || a.r.pending_before)
 		job_touch(e, a.j, a.level);
 	job_undead(e, a.j);
 	job_drop_pending(e, a.j, OP_CANCEL, closed_state(a.j, job_running(a.j)));
@@ -124,7 +124,7 @@ disable_event(struct engine *e, const struct engine_event *ev)
 	if (!ask_open(&a, e, ev, &op->job, op->level, op->idem))
 		return;
 	ask_before(&a);
-	if (a.j && a.j->disable_depth == UINT32_MAX) {
+	if (a.j && side_of(a.j)->disable_depth == UINT32_MAX) {
 		ask_fail(&a, ST_REFUSED_LIMIT, "disabled too often");
 		return;
 	}
@@ -137,7 +137,7 @@ disable_event(struct engine *e, const struct engine_event *ev)
 	}
 	st = job_word(OP_DISABLE, a.j->state);
 	job_undead(e, a.j);
-	a.j->disable_depth++;
+	job_side(a.j)->disable_depth++;
 	job_drop_pending(e, a.j, OP_DISABLE, closed_state(a.j, job_running(a.j)));
 	job_touch(e, a.j, a.level);
 	ask_done(&a, st);
@@ -152,13 +152,13 @@ enable_event(struct engine *e, const struct engine_event *ev)
 	if (!ask_open(&a, e, ev, &op->job, op->level, op->idem))
 		return;
 	ask_before(&a);
-	if (!a.j || a.j->disable_depth == 0) {
+	if (!a.j || side_of(a.j)->disable_depth == 0) {
 		ask_fail(&a, ST_INVALID, "the job is not disabled");
 		return;
 	}
 	if (!ask_remember(&a, op->idem))
 		return;
-	a.j->disable_depth--;
+	job_side(a.j)->disable_depth--;
 	job_enter(e, a.j, OP_ENABLE, closed_state(a.j, job_running(a.j)));
 	job_touch(e, a.j, a.level);
 	ask_done(&a, ST_OK);
@@ -187,7 +187,7 @@ delete_event(struct engine *e, const struct engine_event *ev)
 	job_undead(e, a.j);
 	job_drop_pending(e, a.j, OP_DELETE, closed_state(a.j, job_running(a.j)));
 	history_purge(e, a.j);
-	a.j->forget = job_running(a.j);
+	job_side(a.j)->forget = job_running(a.j);
 	job_touch(e, a.j, a.level);
 	ask_done(&a, st);
 	job_settle(e, a.j);
@@ -200,17 +200,17 @@ static void
 kick_dead(struct engine *e, struct ask *a)
 {
 	struct job *j = a->j;
-	struct payload *kept = j->payload;
+	struct payload *kept = job_payload(j);
 
-	j->payload = NULL;
+	*job_payload_at(j) = NULL;
 	job_undead(e, j);
-	j->payload = kept;
+	*job_payload_at(j) = kept;
 	j->coalesced = 0;
-	j->interrupts = 0;
-	j->appended = false;
+	job_side(j)->interrupts = 0;
+	job_side(j)->appended = false;
 	j->chained = a->from && a->from->job->q == a->q;
 	j->created_ns = e->now.boot_ns;
-	j->delay_ns = 0;
+	job_set_delay(j, 0);
 	job_expedite(e, j, OP_NOW);
 }
 
@@ -220,7 +220,7 @@ kick(struct engine *e, struct ask *a)
 	struct job *j = a->j;
 	enum status st = job_word(OP_KICK, j->state);
 
-	if (j->dead && j->state == JS_I) {
+	if (side_of(j)->dead && j->state == JS_I) {
 		st = job_word(OP_NOW, j->state);
 		kick_dead(e, a);
 	} else if (job_pend(j) == PEND_TIMER) {
@@ -247,7 +247,7 @@ kick_event(struct engine *e, const struct engine_event *ev)
 		ask_fail(&a, ST_REFUSED_DISABLED, "the job is disabled or being cancelled");
 		return;
 	}
-	if (a.j && a.j->dead && a.q->draining) {
+	if (a.j && side_of(a.j)->dead && a.q->draining) {
 		ask_fail(&a, ST_REFUSED_DRAINING, "the queue is draining");
 		return;
 	}

@@ -117,7 +117,7 @@ dirty_queue(struct dirty *d)
 static struct job *
 dirty_job(struct dirty *d)
 {
-	return container_of(d, struct job, dirty);
+	return container_of(d, struct side, dirty)->job;
 }
 
 static struct record *
@@ -153,7 +153,7 @@ put_queue(const struct persist_sink *sink, struct queue *q)
 static const struct run *
 saved_run(const struct job *j)
 {
-	return j->forget ? NULL : j->run;
+	return side_of(j)->forget ? NULL : side_of(j)->run;
 }
 
 static void
@@ -172,7 +172,8 @@ save_parts(struct job_saved *s, const struct job *j)
 {
 	const struct run *going = saved_run(j);
 	const struct payload *run = going ? going->payload : NULL;
-	const struct payload *own = job_pend(j) != PEND_NONE || !j->run ? j->payload : run;
+	const struct payload *own =
+		job_pend(j) != PEND_NONE || !side_of(j)->run ? job_payload(j) : run;
 
 	if (own) {
 		s->parts = own->parts;
@@ -191,19 +192,19 @@ job_save(const struct job *j, struct moment now, struct job_saved *s)
 		.queue = j->q->name,
 		.key = job_key(j),
 		.absolute = j->absolute,
-		.delay_ns = j->delay_ns,
-		.slack_ns = j->slack_ns,
-		.max_wait_ns = j->max_wait_ns,
+		.delay_ns = job_delay(j),
+		.slack_ns = side_of(j)->slack_ns,
+		.max_wait_ns = side_of(j)->max_wait_ns,
 		.seq = j->seq,
-		.generation = j->generation,
-		.attempt = j->retry ? j->attempt + 1 : j->attempt,
-		.interrupts = j->interrupts,
-		.retry = j->retry,
+		.generation = side_of(j)->generation,
+		.attempt = side_of(j)->retry ? side_of(j)->attempt + 1 : side_of(j)->attempt,
+		.interrupts = side_of(j)->interrupts,
+		.retry = side_of(j)->retry,
 		.coalesced = j->coalesced,
-		.disable_depth = j->disable_depth,
-		.dead = j->dead,
+		.disable_depth = side_of(j)->disable_depth,
+		.dead = side_of(j)->dead,
 		.level = (enum durability)j->level,
-		.payload_changed = j->stale || !j->dirty.stored,
+		.payload_changed = j->stale || !job_stored(j),
 	};
 	if (job_pend(j) != PEND_NONE) {
 		s->pending = job_pend(j) == PEND_TIMER ? JOB_ARMED : JOB_READY;
@@ -221,7 +222,7 @@ put_job(const struct persist_sink *sink, struct moment now, struct job *j)
 {
 	struct job_saved s;
 
-	if (j->dirty.gone || (j->forget && j->state == JS_R)) {
+	if (job_gone(j) || (side_of(j)->forget && j->state == JS_R)) {
 		sink->job_remove(sink->ctx, j->q->name, job_key(j));
 		return;
 	}
@@ -311,6 +312,8 @@ engine_take_dirty(
 		d->stored = true;
 		if (d->gone)
 			bury(e, d);
+		else if (d->kind == DIRTY_JOB)
+			job_narrow(e, dirty_job(d));
 	}
 	e->urgent = false;
 	d = list_first(&e->dirty, struct dirty, link);

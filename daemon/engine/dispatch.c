@@ -79,7 +79,7 @@ queue_back_off(struct engine *e, struct queue *q)
 static void
 queue_start(struct engine *e, struct queue *q, bool reserve)
 {
-	struct job *j = list_first(&q->ready, struct job, ready);
+	struct job *j = queue_first_ready(q);
 
 	queue_turn_leave(q);
 	if (job_running(j)) {
@@ -132,27 +132,27 @@ give_back_instance(struct engine *e, struct run *run, struct job *j)
 	bool newer = job_pend(j) != PEND_NONE;
 
 	if (!run->retry)
-		j->generation--;
-	j->attempt = run->retry ? j->attempt - 1 : j->attempt;
-	j->retry = run->retry && !newer;
+		job_side(j)->generation--;
+	job_side(j)->attempt = run->retry ? side_of(j)->attempt - 1 : side_of(j)->attempt;
+	job_side(j)->retry = run->retry && !newer;
 	j->stale = true;
-	if (!newer || j->appended)
-		j->payload = payload_join(e, run->payload, j->payload);
-	else if (!j->payload)
-		j->payload = run->payload;
+	if (!newer || side_of(j)->appended)
+		*job_payload_at(j) = payload_join(e, run->payload, job_payload(j));
+	else if (!job_payload(j))
+		*job_payload_at(j) = run->payload;
 	else
 		payload_free(e, run->payload);
 	run->payload = NULL;
 	j->coalesced = newer ? j->coalesced + run->coalesced + 1 : run->coalesced;
 	if (newer)
 		return;
-	j->appended = run->appended;
+	job_side(j)->appended = run->appended;
 	j->absolute = run->absolute;
 	j->due_ns = run->due_ns;
 	j->created_ns = run->created_ns;
-	j->delay_ns = run->delay_ns;
-	j->slack_ns = run->slack_ns;
-	j->max_wait_ns = run->max_wait_ns;
+	job_set_delay(j, run->delay_ns);
+	job_side(j)->slack_ns = run->slack_ns;
+	job_side(j)->max_wait_ns = run->max_wait_ns;
 	j->chained = run->chained;
 }
 
@@ -166,7 +166,7 @@ give_back_waiters(struct engine *e, const struct run *run, struct job *j, bool n
 	if (!run->retry)
 		job_wait_merge(e, j, ON_WAIT_RUN, ON_WAIT_NEXT);
 	else if (newer)
-		job_wake(e, j, ON_WAIT_RUN, ST_OK, history_find(e, j, j->generation));
+		job_wake(e, j, ON_WAIT_RUN, ST_OK, history_find(e, j, side_of(j)->generation));
 }
 
 static void
@@ -179,7 +179,7 @@ take_back(struct engine *e, struct run *run, struct job *j)
 	job_enter(e, j, OP_NOT_STARTED, next);
 	if (next == JS_A)
 		colour_leave(e, j->q, run->colour);
-	j->run = NULL;
+	job_side(j)->run = NULL;
 	give_back_waiters(e, run, j, newer);
 }
 
@@ -188,13 +188,13 @@ static void
 take_back_dropped(struct engine *e, struct run *run, struct job *j)
 {
 	if (!run->retry)
-		j->generation--;
-	j->forget = false;
+		job_side(j)->generation--;
+	job_side(j)->forget = false;
 	j->stale = true;
 	job_wake(e, j, ON_CANCEL, ST_CANCELLED, NULL);
 	job_wake(e, j, ON_FLUSH_RUN, ST_OK, history_newest(j));
 	job_wake(e, j, ON_WAIT_RUN, ST_CANCELLED, NULL);
-	j->run = NULL;
+	job_side(j)->run = NULL;
 	job_enter(e, j, OP_END, job_after_run(j));
 	colour_leave(e, j->q, run->colour);
 }
@@ -215,14 +215,14 @@ job_run_take_back(struct engine *e, struct run *run)
 {
 	struct job *j = run->job;
 
-	j->pins++;
+	job_side(j)->pins++;
 	e->stats.starts--;
-	if (j->state == JS_RX || j->forget)
+	if (j->state == JS_RX || side_of(j)->forget)
 		take_back_dropped(e, run, j);
 	else
 		take_back(e, run, j);
 	job_changed(e, j);
 	job_run_free(e, run);
-	j->pins--;
+	job_side(j)->pins--;
 	job_settle(e, j);
 }

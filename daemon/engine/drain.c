@@ -49,20 +49,16 @@ sweep_begin(struct engine *e, struct queue *q, enum timer_policy policy)
 	q->sweep.scanning = true;
 	q->sweep.policy = policy;
 	q->sweep.until_seq = e->seq;
-	q->sweep.next = q->jobs.next;
+	q->sweep.next = 0;
+	q->sweep.end = slab_top(&e->jobs);
 	sweep_queue(e, q);
-}
-
-void
-sweep_skip(struct queue *q, const struct job *j)
-{
-	if (q->sweep.scanning && q->sweep.next == &j->of_queue)
-		q->sweep.next = j->of_queue.next;
 }
 
 static void
 sweep_ready(struct engine *e, struct job *j)
 {
+	/* There is room: sweep_some made it. */
+	(void)job_widen(e, j);
 	j->chained = true;
 	job_expedite(e, j, OP_KICK);
 	job_changed(e, j);
@@ -83,6 +79,7 @@ sweep_gather(struct engine *e, struct queue *q, struct job *j)
 static void
 sweep_cancel(struct engine *e, struct job *j)
 {
+	(void)job_widen(e, j);
 	job_drop_pending(e, j, OP_CANCEL, job_running(j) ? JS_R : JS_I);
 	job_changed(e, j);
 	job_settle(e, j);
@@ -118,21 +115,37 @@ sweep_takes(struct engine *e, struct job *j)
 	return policy != TIMERS_KEEP;
 }
 
+#define SWEEP_LOOKS 64u /* records looked at in one step: most are of other queues */
+
+/* The next record of the queue below `end`; NULL: not among those that a step looks at. */
+static struct job *
+sweep_next(const struct engine *e, struct queue *q, uint32_t end)
+{
+	for (uint32_t looks = SWEEP_LOOKS; looks > 0 && q->sweep.next < end; looks--) {
+		struct job *j = job_live(e, q->sweep.next++);
+
+		if (j && j->q == q)
+			return j;
+	}
+	return NULL;
+}
+
 /* False: there is nothing left to do. */
 static bool
 sweep_step(struct engine *e, struct queue *q)
 {
-	struct list *at = q->sweep.next;
 	struct timer *t;
+	struct job *j;
 
 	if (queue_pop_colour(e, q))
 		return true;
-	if (q->sweep.scanning && at != &q->jobs) {
-		q->sweep.next = at->next;
-		sweep_visit(e, q, list_entry(at, struct job, of_queue));
+	if (q->sweep.scanning) {
+		j = sweep_next(e, q, q->sweep.end);
+		if (j)
+			sweep_visit(e, q, j);
+		q->sweep.scanning = q->sweep.next < q->sweep.end;
 		return true;
 	}
-	q->sweep.scanning = false;
 	t = timers_first(&q->sweep.found);
 	if (t) {
 		sweep_ready(e, container_of(t, struct job, timer));
@@ -154,27 +167,33 @@ sweep_step(struct engine *e, struct queue *q)
 static bool
 remove_step(struct engine *e, struct queue *q)
 {
-	struct job *j = list_first(&q->jobs, struct job, of_queue);
 	struct record *r;
+	struct job *j;
 
 	if (queue_pop_colour(e, q))
 		return true;
-	if (!j) {
+	if (q->n_jobs == 0) {
 		group_wake(e, &q->deleter, ST_OK, NULL);
 		queue_remove(e, q);
 		return false;
 	}
+	if (q->sweep.next >= slab_top(&e->jobs))
+		q->sweep.next = 0;
+	j = sweep_next(e, q, slab_top(&e->jobs));
+	if (!j)
+		return true;
+	q->sweep.next--;
 	r = history_newest(j);
 	if (r) {
 		history_drop(e, r);
 		job_settle(e, j);
 		return true;
 	}
-	if (j->pins > 0)
+	if (side_of(j)->pins > 0)
 		return false;
 	job_undead(e, j);
 	if (j->state == JS_X) {
-		j->disable_depth = 0;
+		job_side(j)->disable_depth = 0;
 		job_enter(e, j, OP_ENABLE, JS_I);
 	}
 	job_settle(e, j);
@@ -189,7 +208,7 @@ sweep_some(struct engine *e, uint32_t most)
 	while (most > 0 && (q = list_first(&e->sweeps, struct queue, sweep.link)) != NULL) {
 		bool more;
 
-		if (!engine_spend(e))
+		if (!job_can_widen(e) || !engine_spend(e))
 			return;
 		most--;
 		more = q->removing ? remove_step(e, q) : sweep_step(e, q);
@@ -222,6 +241,7 @@ drain_end(struct engine *e, struct queue *q)
 	if (q->deleting) {
 		wq_assert(q->n_armed == 0);
 		q->removing = true;
+		q->sweep.next = 0;
 		sweep_queue(e, q);
 		return;
 	}

@@ -67,7 +67,7 @@ engine_random(const struct engine *e, uint64_t what, uint64_t n)
 static void
 engine_init_parts(struct engine *e)
 {
-	job_map_init(&e->jobs);
+	index_init(&e->keys);
 	queue_map_init(&e->queue_names);
 	waiter_map_init(&e->waiters);
 	job_run_maps_init(&e->runs, &e->tokens);
@@ -108,7 +108,11 @@ engine_new(const struct engine_config *cfg, struct engine **out)
 	e->fence = cfg->fence;
 	engine_init_parts(e);
 	queue_settings_default(&s);
-	err = pools_init(e);
+	err = slab_init(&e->jobs, sizeof(struct job), cfg->max_jobs);
+	if (err == 0)
+		err = slab_init(&e->sides, sizeof(struct side), cfg->max_jobs);
+	if (err == 0)
+		err = pools_init(e);
 	if (err == 0)
 		err = queue_new(e, STR("default"), &s, &e->fallback);
 	if (err < 0) {
@@ -122,17 +126,18 @@ engine_new(const struct engine_config *cfg, struct engine **out)
 static void
 engine_free_jobs(struct engine *e)
 {
-	for (uint32_t i = 0; i < e->slab.top; i++) {
-		struct job *j = slab_at(&e->slab, i);
+	for (uint32_t i = 0; i < slab_top(&e->jobs); i++) {
+		struct job *j = job_live(e, i);
 
-		if (!j || j->dirty.gone)
+		if (!j)
 			continue;
-		if (j->run)
-			job_run_free(e, j->run);
+		if (side_of(j)->run)
+			job_run_free(e, side_of(j)->run);
 		history_drop_job(e, j);
-		payload_free(e, j->payload);
-		x_free(j->waits);
-		list_del(&j->dirty.link);
+		payload_free(e, job_payload(j));
+		x_free(side_of(j)->waits);
+		if (j->sided)
+			list_del(&job_side(j)->dirty.link);
 		job_free(e, j);
 	}
 }
@@ -188,8 +193,9 @@ engine_free(struct engine *e)
 	engine_free_dead(e);
 	engine_free_queues(e);
 	pools_done(e);
-	slab_done(&e->slab);
-	map_done(&e->jobs);
+	slab_done(&e->jobs);
+	slab_done(&e->sides);
+	index_done(&e->keys);
 	map_done(&e->queue_names);
 	map_done(&e->waiters);
 	map_done(&e->runs);
@@ -241,7 +247,8 @@ expire_some(struct engine *e, uint32_t most)
 {
 	struct job *j;
 
-	while (most-- > 0 && (j = first_due(e)) != NULL && engine_spend(e)) {
+	while (most-- > 0 && (j = first_due(e)) != NULL && job_widen(e, j) == 0 &&
+		engine_spend(e)) {
 		e->stats.expired++;
 		if (sweep_takes(e, j))
 			continue;
@@ -429,6 +436,7 @@ engine_enter(struct engine *e, struct moment now, struct effects *fx)
 	CHECK_OBJ(e, ENGINE_MAGIC);
 	e->now = now;
 	e->fx = fx;
+	e->asked = NULL;
 	e->budget = e->cfg.turn_budget ? e->cfg.turn_budget : 1;
 	grave_clear(e);
 }
@@ -437,6 +445,8 @@ static void
 engine_leave(struct engine *e, bool wake)
 {
 	engine_follow(e, wake);
+	if (e->asked && !job_gone(e->asked))
+		job_narrow(e, e->asked);
 	if (e->budget == 0 && engine_next_due(e, e->now) <= e->now.boot_ns)
 		e->stats.turns_cut++;
 	e->fx = NULL;

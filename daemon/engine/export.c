@@ -27,17 +27,17 @@ void
 engine_export(const struct engine *e, struct moment now, uint64_t *cursor, size_t limit,
 	bool (*each)(void *arg, const struct job_saved *), void *arg)
 {
-	uint64_t at = *cursor, top = e->slab.top, stop;
+	uint64_t at = *cursor, top = slab_top(&e->jobs), stop;
 	bool more = true;
 
 	CHECK_OBJ(e, ENGINE_MAGIC);
 	at = at < top ? at : top;
 	stop = top - at > EXPORT_LOOKS ? at + EXPORT_LOOKS : top;
 	while (at < stop && limit > 0 && more) {
-		const struct job *j = slab_at(&e->slab, (uint32_t)at);
+		const struct job *j = job_live(e, (uint32_t)at);
 		struct job_saved s;
 
-		if (j && !j->dirty.gone) {
+		if (j) {
 			job_save(j, now, &s);
 			if (worth_saving(&s)) {
 				more = each(arg, &s);
@@ -137,24 +137,25 @@ import_wrong(const struct engine *e, const struct job_saved *s)
 static bool
 stands_as_it_is(const struct job *j, const struct job_saved *s)
 {
-	return j && (j->state != JS_I || j->dead || j->generation > s->generation);
+	return j &&
+		(j->state != JS_I || side_of(j)->dead || side_of(j)->generation > s->generation);
 }
 
 static void
 import_fields(struct engine *e, struct job *j, const struct job_saved *s)
 {
-	j->generation = s->generation;
-	j->retry = s->retry && s->pending != JOB_IDLE;
-	j->attempt = s->retry ? s->attempt - 1 : s->attempt;
-	j->interrupts = 0;
-	j->disable_depth = s->disable_depth;
-	j->dead = s->dead;
+	job_side(j)->generation = s->generation;
+	job_side(j)->retry = s->retry && s->pending != JOB_IDLE;
+	job_side(j)->attempt = s->retry ? s->attempt - 1 : s->attempt;
+	job_side(j)->interrupts = 0;
+	job_side(j)->disable_depth = s->disable_depth;
+	job_side(j)->dead = s->dead;
 	j->coalesced = s->coalesced;
-	j->delay_ns = s->delay_ns;
+	job_set_delay(j, s->delay_ns);
 	j->created_ns =
 		s->created_wall_ns < 0 ? e->now.boot_ns : moment_boot(e->now, s->created_wall_ns);
-	j->slack_ns = s->slack_ns;
-	j->max_wait_ns = s->max_wait_ns;
+	job_side(j)->slack_ns = s->slack_ns;
+	job_side(j)->max_wait_ns = s->max_wait_ns;
 	j->stale = true;
 }
 
@@ -172,7 +173,7 @@ import_place(struct engine *e, struct job *j, const struct job_saved *s)
 		payload_free(e, p);
 		return err;
 	}
-	j->payload = p;
+	*job_payload_at(j) = p;
 	import_fields(e, j, s);
 	if (s->pending == JOB_READY) {
 		j->absolute = s->absolute;

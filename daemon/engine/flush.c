@@ -91,8 +91,8 @@ static uint64_t
 newest_generation(const struct job *j)
 {
 	if (job_running(j))
-		return j->generation;
-	return job_pend(j) != PEND_NONE ? job_coming(j) : j->generation;
+		return side_of(j)->generation;
+	return job_pend(j) != PEND_NONE ? job_coming(j) : side_of(j)->generation;
 }
 
 static void
@@ -128,7 +128,7 @@ wait_event(struct engine *e, const struct engine_event *ev)
 	ask_before(&a);
 	generation = op->generation ? op->generation : newest_generation(a.j);
 	/* While it runs, or waits for its retry, the generation has no last result. */
-	if (generation == a.j->generation && (job_running(a.j) || a.j->retry))
+	if (generation == side_of(a.j)->generation && (job_running(a.j) || side_of(a.j)->retry))
 		wait_coming(&a, ON_WAIT_RUN, op, generation);
 	else if (job_pend(a.j) != PEND_NONE && generation == job_coming(a.j))
 		wait_coming(&a, ON_WAIT_NEXT, op, generation);

@@ -74,17 +74,20 @@ record_map_init(struct map *m)
 }
 
 static uint64_t
-record_hash(const struct job *j, uint64_t generation)
+record_hash(const struct engine *e, const struct job *j, uint64_t generation)
 {
-	/* The job's own hash is keyed. */
-	return j->node.hash ^ generation * 0x9e3779b97f4a7c15u;
+	uint64_t v = e->cfg.seed[0] + job_number(e, j) * 0x9e3779b97f4a7c15u +
+		generation * 0xd6e8feb86659fd93u;
+
+	v = (v ^ v >> 32) * (e->cfg.seed[1] | 1);
+	return v ^ v >> 32;
 }
 
 struct record *
 history_find(const struct engine *e, const struct job *j, uint64_t generation)
 {
 	struct record_search s = { j, generation };
-	struct map_node *node = map_find(&e->results, record_hash(j, generation), &s);
+	struct map_node *node = map_find(&e->results, record_hash(e, j, generation), &s);
 
 	return node ? container_of(node, struct record, node) : NULL;
 }
@@ -106,7 +109,7 @@ record_map(struct engine *e, struct record *r)
 	if (before)
 		record_unmap(e, before);
 	/* Without memory it is in the lists alone. */
-	r->mapped = map_add(&e->results, &r->node, record_hash(r->job, r->r.generation)) == 0;
+	r->mapped = map_add(&e->results, &r->node, record_hash(e, r->job, r->r.generation)) == 0;
 }
 
 /* ---- keeping ---- */
@@ -151,7 +154,9 @@ history_drop_job(struct engine *e, struct job *j)
 static struct record *
 history_oldest_of(const struct job *j)
 {
-	return list_empty(&j->records) ? NULL : list_entry(j->records.prev, struct record, of_job);
+	return list_empty(&side_of(j)->records)
+		? NULL
+		: list_entry(side_of(j)->records.prev, struct record, of_job);
 }
 
 void
@@ -163,7 +168,7 @@ history_purge(struct engine *e, struct job *j)
 
 	while (most-- > 0 && (r = history_newest(j)) != NULL)
 		history_drop(e, r);
-	if (list_empty(&j->records))
+	if (list_empty(&side_of(j)->records))
 		return;
 	p = x_alloc(sizeof *p);
 	if (!p) {
@@ -172,7 +177,7 @@ history_purge(struct engine *e, struct job *j)
 	}
 	p->job = j;
 	p->until_seq = e->run_seq;
-	j->pins++;
+	job_side(j)->pins++;
 	list_append(&e->purges, &p->link);
 }
 
@@ -180,7 +185,7 @@ static void
 purge_end(struct engine *e, struct purge *p)
 {
 	list_del(&p->link);
-	p->job->pins--;
+	job_side(p->job)->pins--;
 	job_settle(e, p->job);
 	x_free(p);
 }
@@ -216,7 +221,7 @@ history_evict(struct engine *e, struct record *r)
 {
 	struct job *j = r->job;
 
-	if (j->dead && r == history_newest(j)) {
+	if (side_of(j)->dead && r == history_newest(j)) {
 		history_unlink(e, r);
 		return;
 	}
@@ -262,7 +267,7 @@ history_link(struct engine *e, struct job *j, struct record *r)
 	r->q = q;
 	record_ref(r);
 	list_append(&q->records, &r->of_queue);
-	list_prepend(&j->records, &r->of_job);
+	list_prepend(&job_side(j)->records, &r->of_job);
 	q->n_records++;
 	record_map(e, r);
 }
@@ -273,12 +278,12 @@ history_add(struct engine *e, struct job *j, struct record *r)
 	struct queue *q = j->q;
 
 	r->seq = ++e->run_seq;
-	if (!j->dead && (q->s.retention_count == 0 || q->s.retention_ns == 0))
+	if (!side_of(j)->dead && (q->s.retention_count == 0 || q->s.retention_ns == 0))
 		return;
 	history_link(e, j, r);
 	if (j->durable) {
 		job_changed(e, j);
-		dirty_mark_with(e, &r->dirty, &j->dirty);
+		dirty_mark_with(e, &r->dirty, &job_side(j)->dirty);
 	}
 	/* One comes, one goes; what a lowered limit left over goes in its own time. */
 	if (q->n_records > q->s.retention_count)

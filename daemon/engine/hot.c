@@ -40,7 +40,7 @@ plain_queue(const struct engine *e, const struct op_update *op)
 static bool
 is_armed_plainly(const struct job *j)
 {
-	return j->state == JS_A && !j->retry && !j->absolute && j->place == ON_BOOT;
+	return j->state == JS_A && !side_of(j)->retry && !j->absolute && j->place == ON_BOOT;
 }
 
 static void
@@ -63,7 +63,7 @@ plain_reply(struct engine *e, const struct job *j, int64_t old_ns, enum status s
 		.old_deadline_wall_ns = moment_wall(e->now, old_ns),
 		.generation = job_coming(j),
 		.coalesced = j->coalesced,
-		.disable_depth = j->disable_depth,
+		.disable_depth = side_of(j)->disable_depth,
 	};
 }
 
@@ -85,9 +85,11 @@ plain_move(struct engine *e, struct job *j, const struct op_update *op, int64_t 
 	/* It is armed: this can't fail. */
 	(void)job_arm(e, j, false, due_ns);
 	j->chained = false;
-	j->delay_ns = op->when_ns;
-	j->slack_ns = slack_ns;
-	j->max_wait_ns = 0;
+	job_set_delay(j, op->when_ns);
+	if (j->sided) {
+		j->ext.side->slack_ns = slack_ns;
+		j->ext.side->max_wait_ns = 0;
+	}
 	job_touch(e, j, level);
 	return job_word(OP_ARM, JS_A);
 }
@@ -112,6 +114,9 @@ hot_update(struct engine *e, const struct engine_event *ev)
 	due_ns = sat_add(target_ns, slack_ns);
 	old_ns = j->due_ns;
 	level = op->level == LEVEL_DEFAULT ? q->s.durability : op->level;
+	if ((slack_ns || level != LEVEL_MEMORY || j->durable || !delay_fits(op->when_ns)) &&
+		job_widen(e, j) < 0)
+		return false;
 	job_count_coalesced(e, j);
 	if (due_ns == old_ns || (target_ns <= old_ns && target_ns >= old_ns - slack_ns))
 		st = plain_skip(e, j, level);
@@ -121,5 +126,6 @@ hot_update(struct engine *e, const struct engine_event *ev)
 	if (level == LEVEL_SYNC && e->n_dirty > 0)
 		e->urgent = true;
 	plain_reply(e, j, old_ns, st, level == LEVEL_SYNC, ev->ticket);
+	job_narrow(e, j);
 	return true;
 }

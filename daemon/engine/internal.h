@@ -3,7 +3,6 @@
  *
  *   records.h  the records
  *   job.c      the record, the state table, every change of state
- *   slab.c     where job records live: never moved, numbered
  *   payload.c  payloads: lists of parts
  *   ahead.c    memory asked for before the steps that need it
  *   ask.c      a request from its names to its reply
@@ -28,117 +27,8 @@
 #ifndef WQD_ENGINE_INTERNAL_H
 #define WQD_ENGINE_INTERNAL_H
 
+#include "engine/job.h"
 #include "engine/lease.h"
-#include "engine/records.h"
-
-/* ---- job.c ---- */
-
-static inline bool
-jstate_running(enum jstate s)
-{
-	static const bool running[N_JSTATES] = {
-#define X(state, name, running, pend) [state] = running,
-		JSTATE_TABLE(X)
-#undef X
-	};
-
-	return running[s];
-}
-static inline enum pend
-jstate_pend(enum jstate s)
-{
-	static const uint8_t pend[N_JSTATES] = {
-#define X(state, name, running, pend) [state] = pend,
-		JSTATE_TABLE(X)
-#undef X
-	};
-
-	return (enum pend)pend[s];
-}
-/* Does the table let the operation lead there? */
-bool
-job_leads(enum job_op op, enum jstate from, enum jstate to);
-/* The reply word of the table; asserts that the operation is one for that state. */
-enum status
-job_word(enum job_op op, enum jstate s);
-/* Moves the job to `next`, which the table must allow, and keeps timers, lists and counts with
- * it. Into PEND_TIMER: job_arm() comes before. */
-void
-job_enter(struct engine *e, struct job *j, enum job_op op, enum jstate next);
-/* For operations with one next state. */
-void
-job_apply(struct engine *e, struct job *j, enum job_op op);
-/* Arms or moves the timer. 0 or -ENOMEM (nothing changed; never when it was armed). */
-int
-job_arm(struct engine *e, struct job *j, bool absolute, int64_t due_ns);
-/* With a place among equals that it had before. */
-int
-job_arm_as(struct engine *e, struct job *j, bool absolute, int64_t due_ns, uint64_t seq);
-uint64_t
-job_hash(const struct engine *e, const struct queue *q, struct str key);
-struct job *
-job_find(const struct engine *e, const struct queue *q, struct str key);
-/* A new idle record. 0, -ENOMEM, ERR_LIMIT. */
-int
-job_new(struct engine *e, struct queue *q, struct str key, struct job **out);
-/* Ends the record when nothing is worth keeping. Idle and disabled jobs are passed here after
- * whatever might have been the last thing about them. */
-void
-job_settle(struct engine *e, struct job *j);
-/* The job ceases to be dead: its payload goes. */
-void
-job_undead(struct engine *e, struct job *j);
-/* Frees what is in the graveyard. */
-void
-job_free(struct engine *e, struct job *j);
-static inline struct str
-job_key(const struct job *j)
-{
-	return (struct str){ j->key_n <= KEY_INLINE ? j->key.in : j->key.out, j->key_n };
-}
-static inline bool
-job_running(const struct job *j)
-{
-	return jstate_running(j->state);
-}
-static inline enum pend
-job_pend(const struct job *j)
-{
-	return jstate_pend(j->state);
-}
-static inline int64_t
-job_due_boot(struct moment now, const struct job *j)
-{
-	return j->absolute ? moment_boot(now, j->due_ns) : j->due_ns;
-}
-static inline int64_t
-job_due_wall(struct moment now, const struct job *j)
-{
-	return j->absolute ? j->due_ns : moment_wall(now, j->due_ns);
-}
-/* Of the pending instance. */
-static inline uint64_t
-job_coming(const struct job *j)
-{
-	return j->retry ? j->generation : j->generation + 1;
-}
-enum job_state
-job_shown(const struct job *j);
-enum job_state
-job_shown_pending(const struct job *j);
-/* It has changed by itself: to be stored, if it is one that is. */
-void
-job_changed(struct engine *e, struct job *j);
-/* A request of that level has changed it. */
-void
-job_touch(struct engine *e, struct job *j, enum durability level);
-
-/* The pending instance has absorbed an update. */
-void
-job_count_coalesced(struct engine *e, struct job *j);
-
-void
-job_map_init(struct map *m);
 
 /* ---- ahead.c ---- */
 
@@ -151,18 +41,6 @@ ahead_found(struct engine *e, const struct queue *q, const struct job_name *name
 /* True: it was a plain reschedule, and is done and answered. False: nothing has changed. */
 bool
 hot_update(struct engine *e, const struct engine_event *ev);
-
-/* ---- slab.c ---- */
-
-struct job *
-slab_take(struct slab *s);
-void
-slab_give(struct slab *s, struct job *j);
-/* NULL when free. */
-struct job *
-slab_at(const struct slab *s, uint32_t index);
-void
-slab_done(struct slab *s);
 
 /* ---- payload.c ---- */
 
@@ -264,7 +142,7 @@ wait_slot(struct job *j, enum job_event on);
 static inline bool
 wait_any(const struct job *j, enum job_event on)
 {
-	return j->waits && j->waits->on[on];
+	return side_of(j)->waits && side_of(j)->waits->on[on];
 }
 /* Its waiters are answered from now on, so many a step; `st` is what they get. */
 void
@@ -363,6 +241,14 @@ bool
 queue_holds(const struct queue *q);
 void
 queue_ready_put(struct engine *e, struct job *j);
+/* The oldest ready job, or NULL. */
+static inline struct job *
+queue_first_ready(const struct queue *q)
+{
+	const struct side *s = list_first(&q->ready, struct side, ready);
+
+	return s ? s->job : NULL;
+}
 /* Off the list until its own run ends; then it is put back. */
 void
 queue_ready_aside(struct job *j);
@@ -407,9 +293,6 @@ sweep_queue(struct engine *e, struct queue *q);
 /* Paced work: colours that are over, timers expedited or cancelled, records of a deleted queue. */
 void
 sweep_some(struct engine *e, uint32_t most);
-/* The job leaves queue.jobs. */
-void
-sweep_skip(struct queue *q, const struct job *j);
 /* The deadline of an armed job has come. True: a sweep was to take it, and now has. */
 bool
 sweep_takes(struct engine *e, struct job *j);
@@ -566,7 +449,7 @@ history_find(const struct engine *e, const struct job *j, uint64_t generation);
 static inline struct record *
 history_newest(const struct job *j)
 {
-	return list_first(&j->records, struct record, of_job);
+	return list_first(&side_of(j)->records, struct record, of_job);
 }
 /* When the queue has to be looked at again. */
 void

@@ -313,8 +313,8 @@ ready_leave(struct engine *e, struct job *j, enum job_op op)
 {
 	queue_ready_take(e, j);
 	if (op != OP_START)
-		colour_leave(e, j->q, j->colour);
-	j->colour = NULL;
+		colour_leave(e, j->q, side_of(j)->colour);
+	job_side(j)->colour = NULL;
 }
 
 static void
@@ -328,8 +328,8 @@ ready_enter(struct engine *e, struct job *j, enum job_op op)
 			j->seq = seq;
 		return;
 	}
-	j->colour = j->run->colour;
-	j->seq = j->run->seq;
+	job_side(j)->colour = side_of(j)->run->colour;
+	j->seq = side_of(j)->run->seq;
 	queue_ready_back(e, j);
 }
 
@@ -367,7 +367,7 @@ job_enter(struct engine *e, struct job *j, enum job_op op, enum jstate next)
 	j->state = (uint8_t)next;
 	if (is == PEND_READY && moves)
 		ready_enter(e, j, op);
-	else if (j->aside && !job_running(j))
+	else if (side_of(j)->aside && !job_running(j))
 		queue_ready_back(e, j);
 	wq_assert(timer_armed(&j->timer) == (is == PEND_TIMER));
 	if (__builtin_expect(e->watched, false))
@@ -386,26 +386,6 @@ job_apply(struct engine *e, struct job *j, enum job_op op)
 
 /* ---- the record ---- */
 
-struct job_search {
-	const struct queue *q;
-	struct str key;
-};
-
-static bool
-job_match(const struct map_node *node, const void *key)
-{
-	const struct job *j = container_of(node, const struct job, node);
-	const struct job_search *s = key;
-
-	return j->q == s->q && str_eq(job_key(j), s->key);
-}
-
-void
-job_map_init(struct map *m)
-{
-	map_init(m, job_match);
-}
-
 uint64_t
 job_hash(const struct engine *e, const struct queue *q, struct str key)
 {
@@ -415,24 +395,79 @@ job_hash(const struct engine *e, const struct queue *q, struct str key)
 struct job *
 job_find(const struct engine *e, const struct queue *q, struct str key)
 {
-	struct job_search s = { q, key };
-	struct map_node *node = map_find(&e->jobs, job_hash(e, q, key), &s);
+	uint64_t hash = job_hash(e, q, key);
+	const uint64_t *slot = index_slot(&e->keys, hash);
+	uint32_t i;
 
-	return node ? container_of(node, struct job, node) : NULL;
+	while (slot && (i = index_next(&slot, hash)) != INDEX_NONE) {
+		struct job *j = job_at(e, i);
+
+		if (j->q == q && str_eq(job_key(j), key))
+			return j;
+	}
+	return NULL;
 }
 
-static int
-job_set_key(struct job *j, struct str key)
-{
-	if (key.n <= KEY_INLINE) {
-		memcpy(j->key.in, key.p, key.n);
-	} else {
-		j->key.out = x_strndup(key.p, key.n);
-		if (!j->key.out)
-			return -ENOMEM;
+/* By way of an integer: nothing is written through it, as nothing may be. */
+#define ALONE(l) \
+	{ \
+		(struct list *)(uintptr_t) & (l), (struct list *)(uintptr_t) & (l) \
 	}
-	j->key_n = (uint8_t)key.n;
+
+/* clang-format off */
+const struct side side_none = {
+	.dirty.link = ALONE(side_none.dirty.link),
+	.ready = ALONE(side_none.ready),
+	.records = ALONE(side_none.records),
+};
+/* clang-format on */
+
+int
+job_widen(struct engine *e, struct job *j)
+{
+	struct payload *payload = j->ext.payload;
+	struct side *side;
+
+	if (j->sided)
+		return 0;
+	side = slab_take(&e->sides);
+	if (!side)
+		return -ENOMEM;
+	*side = (struct side){ .job = j, .payload = payload };
+	dirty_init(&side->dirty, DIRTY_JOB);
+	side->dirty.stored = j->stored;
+	list_init(&side->ready);
+	list_init(&side->records);
+	j->ext.side = side;
+	j->sided = true;
 	return 0;
+}
+
+static bool
+side_says_nothing(const struct job *j, const struct side *s)
+{
+	return j->state == JS_A && j->delay_ms != DELAY_ASIDE && !list_linked(&s->dirty.link) &&
+		!s->dirty.gone && s->pins == 0 && s->generation == 0 && s->attempt == 0 &&
+		s->disable_depth == 0 && list_empty(&s->records) && s->slack_ns == 0 &&
+		s->max_wait_ns == 0 && s->interrupts == 0 && !s->retry && !s->appended;
+}
+
+void
+job_narrow(struct engine *e, struct job *j)
+{
+	struct payload *payload;
+	struct side *s;
+
+	if (!j->sided || !side_says_nothing(j, j->ext.side))
+		return;
+	s = j->ext.side;
+	wq_assert(!s->run && !s->colour && !list_linked(&s->ready) && !s->dead && !s->aside);
+	j->stored = s->dirty.stored;
+	payload = s->payload;
+	x_free(s->waits);
+	slab_give(&e->sides, s);
+	j->sided = false;
+	j->ext.payload = payload;
 }
 
 int
@@ -442,24 +477,19 @@ job_new(struct engine *e, struct queue *q, struct str key, struct job **out)
 
 	if (e->stats.jobs >= e->cfg.max_jobs || q->n_jobs >= q->s.max_jobs)
 		return ERR_LIMIT;
-	j = slab_take(&e->slab);
+	j = slab_take(&e->jobs);
 	if (!j)
 		return -ENOMEM;
-	if (job_set_key(j, key) < 0) {
-		slab_give(&e->slab, j);
-		return -ENOMEM;
-	}
-	j->q = q;
-	if (map_add(&e->jobs, &j->node, job_hash(e, q, key)) < 0) {
+	*j = (struct job){ .magic = JOB_MAGIC, .q = q, .key_n = (uint8_t)key.n };
+	j->key = x_strndup(key.p, key.n);
+	if (!j->key || job_widen(e, j) < 0 ||
+		index_add(&e->keys, job_hash(e, q, key), job_number(e, j)) < 0) {
 		job_free(e, j);
 		return -ENOMEM;
 	}
-	dirty_init(&j->dirty, DIRTY_JOB);
-	list_init(&j->ready);
-	list_init(&j->records);
-	list_append(&q->jobs, &j->of_queue);
 	j->level = LEVEL_MEMORY;
 	j->state = JS_I;
+	e->asked = j;
 	q->n_jobs++;
 	e->stats.jobs++;
 	*out = j;
@@ -469,26 +499,29 @@ job_new(struct engine *e, struct queue *q, struct str key, struct job **out)
 void
 job_settle(struct engine *e, struct job *j)
 {
-	if (j->state != JS_I || j->dead || j->pins || !list_empty(&j->records) || j->dirty.gone)
+	const struct side *s = side_of(j);
+
+	if (j->state != JS_I || s->dead || s->pins || !list_empty(&s->records) || s->dirty.gone)
 		return;
-	wq_assert(!j->payload && !j->run);
-	map_del(&e->jobs, &j->node);
-	sweep_skip(j->q, j);
-	list_del(&j->of_queue);
+	wq_assert(!s->payload && !s->run);
+	index_del(&e->keys, job_hash(e, j->q, job_key(j)), job_number(e, j));
 	j->q->n_jobs--;
 	e->stats.jobs--;
-	x_free(j->waits);
-	j->waits = NULL;
+	x_free(s->waits);
+	job_side(j)->waits = NULL;
 	queue_pin(j->q);
-	dirty_gone(e, &j->dirty);
+	dirty_gone(e, &job_side(j)->dirty);
 }
 
 void
 job_free(struct engine *e, struct job *j)
 {
-	if (j->key_n > KEY_INLINE)
-		x_free(j->key.out);
-	slab_give(&e->slab, j);
+	CHECK_OBJ(j, JOB_MAGIC);
+	if (j->sided)
+		slab_give(&e->sides, j->ext.side);
+	x_free(j->key);
+	j->magic = 0;
+	slab_give(&e->jobs, j);
 }
 
 void
@@ -496,11 +529,11 @@ job_undead(struct engine *e, struct job *j)
 {
 	struct record *r = history_newest(j);
 
-	if (!j->dead)
+	if (!side_of(j)->dead)
 		return;
-	j->dead = false;
-	payload_free(e, j->payload);
-	j->payload = NULL;
+	job_side(j)->dead = false;
+	payload_free(e, job_payload(j));
+	*job_payload_at(j) = NULL;
 	j->stale = true;
 	/* Kept beyond its time because it told of the death. */
 	if (r && !list_linked(&r->of_queue))
@@ -519,7 +552,7 @@ void
 job_changed(struct engine *e, struct job *j)
 {
 	if (j->durable)
-		dirty_mark(e, &j->dirty);
+		dirty_mark(e, &job_side(j)->dirty);
 }
 
 void
@@ -531,7 +564,7 @@ job_touch(struct engine *e, struct job *j, enum durability level)
 	}
 	j->level = level == LEVEL_MEMORY ? LEVEL_ASYNC : (uint8_t)level;
 	j->durable = true;
-	dirty_mark(e, &j->dirty);
+	dirty_mark(e, &job_side(j)->dirty);
 	if (level == LEVEL_SYNC)
 		e->urgent = true;
 }

@@ -115,7 +115,7 @@ lease_give(struct engine *e, struct run *run, struct sub *s)
 		return -ENOMEM;
 	l->token = ++e->fence;
 	l->sub = s;
-	l->bytes = payload_bytes(run->payload ? run->payload : run->job->payload);
+	l->bytes = payload_bytes(run->payload ? run->payload : job_payload(run->job));
 	s->bytes += l->bytes;
 	s->n_leases++;
 	list_append(&s->leases, &l->of_sub);
@@ -265,7 +265,7 @@ leases_expire_some(struct engine *e, uint32_t most)
 static struct lease *
 lease_asked(struct engine *e, const struct ask *a, const struct op_lease *op)
 {
-	struct lease *l = a->j && a->j->run ? a->j->run->lease : NULL;
+	struct lease *l = a->j && side_of(a->j)->run ? side_of(a->j)->run->lease : NULL;
 
 	if (l && l->state == LEASE_HELD && l->token == op->token)
 		return l;
@@ -320,11 +320,11 @@ lease_said(struct engine *e, struct ask *a, struct lease *l, enum lease_op what,
 	struct job *j = a->j;
 
 	/* Pinned: the reply names it. */
-	j->pins++;
+	job_side(j)->pins++;
 	lease_apply(e, l, what, &end);
 	worker_looked_at(e, s);
 	ask_done(a, ST_OK);
-	j->pins--;
+	job_side(j)->pins--;
 	job_settle(e, j);
 }
 
@@ -411,6 +411,6 @@ lease_verify(const struct engine *e, const struct lease *l)
 	wq_assert((l->run != NULL) == (l->state != LEASE_LOST));
 	wq_assert((l->sub != NULL) == (l->state != LEASE_ORPHAN));
 	wq_assert(timer_armed(&l->timer) == (l->run != NULL));
-	wq_assert(!l->run || (l->run->lease == l && l->run->job->run == l->run));
+	wq_assert(!l->run || (l->run->lease == l && side_of(l->run->job)->run == l->run));
 	wq_assert(l->token <= e->fence);
 }

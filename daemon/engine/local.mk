@@ -13,8 +13,9 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/handler.h \
 	%reldir%/history.c \
 	%reldir%/hot.c \
+	%reldir%/index.c %reldir%/index.h \
 	%reldir%/internal.h \
-	%reldir%/job.c \
+	%reldir%/job.c %reldir%/job.h \
 	%reldir%/lease.c %reldir%/lease.h \
 	%reldir%/look.c \
 	%reldir%/map.c %reldir%/map.h \
@@ -28,7 +29,6 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/restore.c \
 	%reldir%/run.c \
 	%reldir%/settings.c %reldir%/settings.h \
-	%reldir%/slab.c \
 	%reldir%/tell.c \
 	%reldir%/timer.c %reldir%/timer.h \
 	%reldir%/update.c \

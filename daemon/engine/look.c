@@ -8,19 +8,19 @@
 static void
 view_generation(const struct job *j, struct job_view *v)
 {
-	v->generation = j->generation;
-	v->attempt = j->attempt;
+	v->generation = side_of(j)->generation;
+	v->attempt = side_of(j)->attempt;
 	if (job_running(j) || job_pend(j) == PEND_NONE)
 		return;
 	v->generation = job_coming(j);
-	v->attempt = j->retry ? j->attempt + 1 : 1;
+	v->attempt = side_of(j)->retry ? side_of(j)->attempt + 1 : 1;
 }
 
 static void
 job_look(const struct engine *e, const struct job *j, struct moment now, struct job_view *v)
 {
 	const struct record *last = history_newest(j);
-	const struct run *run = j->run;
+	const struct run *run = side_of(j)->run;
 	bool pending = job_pend(j) != PEND_NONE;
 
 	*v = (struct job_view){
@@ -32,11 +32,11 @@ job_look(const struct engine *e, const struct job *j, struct moment now, struct 
 		.has_deadline = pending,
 		.deadline_wall_ns = pending ? job_due_wall(now, j) : 0,
 		.coalesced = pending || !run ? j->coalesced : run->coalesced,
-		.disable_depth = j->disable_depth,
+		.disable_depth = side_of(j)->disable_depth,
 		.level = (enum durability)j->level,
-		.payload_bytes = payload_bytes(pending || !run ? j->payload : run->payload),
+		.payload_bytes = payload_bytes(pending || !run ? job_payload(j) : run->payload),
 		.last = last ? &last->r : NULL,
-		.dead = j->dead,
+		.dead = side_of(j)->dead,
 	};
 	view_generation(j, v);
 	if (run && run->lease)
@@ -98,7 +98,7 @@ engine_list(const struct engine *e, struct moment now, const struct list_filter 
 	uint64_t *cursor, size_t limit, bool (*each)(void *arg, const struct job_view *), void *arg)
 {
 	const struct queue *q = NULL;
-	uint64_t at = *cursor, stop;
+	uint64_t at = *cursor, top = slab_top(&e->jobs), stop;
 	struct job_view v;
 
 	if (f->queue.n > 0) {
@@ -106,12 +106,11 @@ engine_list(const struct engine *e, struct moment now, const struct list_filter 
 		if (!q)
 			return ST_NOT_FOUND;
 	}
-	stop = e->slab.top - (at < e->slab.top ? at : e->slab.top) > LIST_LOOKS ? at + LIST_LOOKS
-										: e->slab.top;
+	stop = at < top && top - at > LIST_LOOKS ? at + LIST_LOOKS : top;
 	for (bool more = true; at < stop && limit > 0 && more; at++) {
-		const struct job *j = slab_at(&e->slab, (uint32_t)at);
+		const struct job *j = job_live(e, (uint32_t)at);
 
-		if (!j || j->dirty.gone || (q && j->q != q))
+		if (!j || (q && j->q != q))
 			continue;
 		job_look(e, j, now, &v);
 		if (!list_matches(f, &v))
@@ -119,7 +118,7 @@ engine_list(const struct engine *e, struct moment now, const struct list_filter 
 		more = each(arg, &v);
 		limit--;
 	}
-	*cursor = at < e->slab.top ? at : 0;
+	*cursor = at < top ? at : 0;
 	return ST_OK;
 }
 
@@ -129,7 +128,7 @@ static void
 history_of_job(const struct job *j, size_t skip, size_t limit,
 	bool (*each)(void *arg, const struct run_record *), void *arg)
 {
-	list_each(r, &j->records, struct record, of_job) {
+	list_each(r, &side_of(j)->records, struct record, of_job) {
 		if (skip > 0) {
 			skip--;
 			continue;

@@ -182,19 +182,6 @@ map_del(struct map *m, struct map_node *node)
 	resize_begin(m);
 }
 
-void
-map_prefetch(const struct map *m, uint64_t hash)
-{
-	if (m->n)
-		__builtin_prefetch(bucket_of(m, hash));
-}
-
-const struct map_node *
-map_first(const struct map *m, uint64_t hash)
-{
-	return m->n ? *bucket_of(m, hash) : NULL;
-}
-
 static uint64_t
 reverse_bits(uint64_t v)
 {

@@ -1,5 +1,5 @@
 /*
- * The hash map of the engine: intrusive, keyed hash, grown a few buckets at a
+ * The hash maps of the engine, but for jobs (index.h): intrusive, grown a few buckets at a
  * time so that no operation is ever long.
  *
  * Two tables while it grows: each add or delete moves a bounded number of
@@ -50,12 +50,6 @@ map_count(const struct map *m)
 {
 	return m->n;
 }
-/* Asks the memory for what map_find(hash) will touch first: the place in the table. */
-void
-map_prefetch(const struct map *m, uint64_t hash);
-/* The first node of the chain in which a node of this hash would be, or NULL. */
-const struct map_node *
-map_first(const struct map *m, uint64_t hash);
 /*
  * Every node once, also while the map changes between the calls: calls `each` for the nodes of at
  * least one and at most `limit_buckets` places from `*cursor` (0: start) on; `*cursor` is 0 at

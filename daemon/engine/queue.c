@@ -66,7 +66,6 @@ static void
 queue_init_lists(struct queue *q)
 {
 	list_init(&q->of_engine);
-	list_init(&q->jobs);
 	list_init(&q->ready);
 	list_init(&q->parked);
 	list_init(&q->turn);
@@ -195,21 +194,21 @@ queue_ready_put(struct engine *e, struct job *j)
 	struct queue *q = j->q;
 
 	j->seq = ++e->seq;
-	j->colour = queue_colour_join(q);
+	job_side(j)->colour = queue_colour_join(q);
 	if (q->draining && !j->chained) {
-		j->parked = q->park_epoch;
+		job_side(j)->parked = q->park_epoch;
 		q->n_parked++;
-		list_append(&q->parked, &j->ready);
+		list_append(&q->parked, &job_side(j)->ready);
 	} else {
-		list_append(&q->ready, &j->ready);
+		list_append(&q->ready, &job_side(j)->ready);
 	}
 }
 
 void
 queue_ready_aside(struct job *j)
 {
-	list_del(&j->ready);
-	j->aside = true;
+	list_del(&job_side(j)->ready);
+	job_side(j)->aside = true;
 }
 
 /* Where it was. Before it can only be others that came back: as many as have been handed over or
@@ -220,10 +219,10 @@ queue_ready_back(struct engine *e, struct job *j)
 	struct list *at = j->q->ready.next;
 
 	(void)e;
-	j->aside = false;
-	while (at != &j->q->ready && list_entry(at, struct job, ready)->seq < j->seq)
+	job_side(j)->aside = false;
+	while (at != &j->q->ready && list_entry(at, struct side, ready)->job->seq < j->seq)
 		at = at->next;
-	list_append(at, &j->ready);
+	list_append(at, &job_side(j)->ready);
 }
 
 /* Steps that a merge may take: past that an abandoned drain costs order, not time. */
@@ -239,14 +238,15 @@ queue_unpark(struct queue *q)
 	struct job *j;
 
 	while (!list_empty(&q->parked) && !list_empty(&q->ready) && steps > 0) {
-		j = list_entry(q->ready.prev, struct job, ready);
-		if (j->seq < list_entry(q->parked.next, struct job, ready)->seq)
+		j = list_entry(q->ready.prev, struct side, ready)->job;
+		if (j->seq < list_entry(q->parked.next, struct side, ready)->job->seq)
 			break;
-		for (; steps > 0 && list_entry(at->prev, struct job, ready)->seq > j->seq; steps--)
+		for (; steps > 0 && list_entry(at->prev, struct side, ready)->job->seq > j->seq;
+			steps--)
 			at = at->prev;
-		list_del(&j->ready);
-		list_append(at, &j->ready);
-		at = &j->ready;
+		list_del(&job_side(j)->ready);
+		list_append(at, &job_side(j)->ready);
+		at = &job_side(j)->ready;
 	}
 	list_splice(&q->ready, &q->parked);
 	q->park_epoch++;
@@ -257,11 +257,11 @@ void
 queue_ready_take(struct engine *e, struct job *j)
 {
 	(void)e;
-	list_del(&j->ready);
-	if (j->parked == j->q->park_epoch)
+	list_del(&job_side(j)->ready);
+	if (side_of(j)->parked == j->q->park_epoch)
 		j->q->n_parked--;
-	j->parked = 0;
-	j->aside = false;
+	job_side(j)->parked = 0;
+	job_side(j)->aside = false;
 }
 
 /* The oldest colour is closed and empty. */

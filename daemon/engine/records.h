@@ -8,16 +8,19 @@
 #ifndef WQD_ENGINE_RECORDS_H
 #define WQD_ENGINE_RECORDS_H
 
+#include "base/assert.h"
 #include "base/hist.h"
 #include "base/list.h"
+#include "base/slab.h"
 #include "engine/engine.h"
+#include "engine/index.h"
 #include "engine/map.h"
 #include "engine/pool.h"
 #include "engine/timer.h"
 
 #define ENGINE_MAGIC 0x656e6731u
 #define QUEUE_MAGIC  0x71756531u
-#define JOB_MAGIC    0x6a6f6231u
+#define JOB_MAGIC    0x6au
 #define RUN_MAGIC    0x72756e31u
 #define RECORD_MAGIC 0x72656331u
 #define WAITER_MAGIC 0x77616931u
@@ -165,59 +168,121 @@ struct colour {
 
 /* ---- jobs ---- */
 
-#define KEY_INLINE 24
-
 enum timer_place { ON_BOOT, ON_WALL, ON_EXPEDITED };
 
-/* Four cache lines, the first three for what an update reads and writes. */
+/*
+ * What is known of a job that never ran, waits for its deadline and asked for
+ * nothing else: one cache line, and its key and payload. All else is in a side
+ * record, which a job has while there is something to say in it: see job_widen
+ * and job_narrow. side_of() reads it as if it were always there.
+ */
 struct job {
-	struct map_node node; /* engine.jobs */
-	struct queue *q;
-	uint32_t magic;
-	uint32_t index; /* in the slab */
+	int64_t due_ns;     /* of the pending instance, on the clock `absolute` says */
+	uint64_t seq;       /* among equal deadlines; when ready: its place in the queue */
+	struct queue *q;    /* NULL: a free record */
+	int64_t created_ns; /* boot time; of the pending instance */
+	char *key;          /* owned */
 	union {
-		char in[KEY_INLINE]; /* key_n <= KEY_INLINE */
-		char *out;           /* owned */
-	} key;
+		struct payload *payload; /* of the pending or the dead instance; !sided */
+		struct side *side;       /* owned; sided */
+	} ext;
+	struct timer timer;
+	uint32_t coalesced; /* of the pending instance */
+	uint32_t delay_ms;  /* as asked; DELAY_ASIDE: side->delay_ns */
+	uint8_t magic;
 	uint8_t key_n;
-	uint8_t state; /* enum jstate */
-	uint8_t place; /* enum timer_place, when armed */
-	uint8_t level; /* enum durability */
+	uint8_t state : 3; /* enum jstate */
+	uint8_t place : 2; /* enum timer_place, when armed */
+	uint8_t level : 2; /* enum durability */
+	bool sided : 1;
 	bool absolute : 1;
+	bool chained : 1; /* made pending by a run of the queue: a drain lets it pass */
+	bool durable : 1; /* has, or is about to have, a row in the store */
+	bool stored : 1;  /* side->dirty.stored, while there is no side */
+	bool stale : 1;   /* the store's copy of the parts is */
+};
+_Static_assert(sizeof(struct job) == 64, "a job is a cache line");
+#define DELAY_ASIDE UINT32_MAX
+
+struct side {
+	struct job *job;
+	struct dirty dirty;
+	struct list ready; /* queue.ready or queue.parked */
+	struct colour *colour;
+	uint32_t parked; /* queue.park_epoch: ready, on queue.parked */
+	uint32_t pins;   /* wait groups and the like that name it */
+	struct payload *payload;
+	struct run *run;
+	uint64_t generation; /* of the last run started */
+	uint32_t attempt;    /* of the last run started */
+	uint32_t disable_depth;
+	struct list records; /* newest first */
+	struct waits *waits; /* NULL until somebody waits */
+	int64_t delay_ns;    /* when it is no whole number of milliseconds; -1: absolute */
+	int64_t slack_ns, max_wait_ns;
+	uint16_t interrupts; /* in a row */
 	bool retry : 1;      /* the pending instance is the next attempt of `generation` */
 	bool dead : 1;       /* idle, attempts used up, payload kept */
 	bool aside : 1;      /* ready at the head, on no list until its run ends */
-	bool chained : 1;    /* made pending by a run of the queue: a drain lets it pass */
-	bool durable : 1;    /* has, or is about to have, a row in the store */
-	bool stale : 1;      /* the store's copy of the parts is */
 	bool appended : 1;   /* the pending payload only grew since the instance was made */
 	bool forget : 1;     /* deleted while running: the result is not kept */
-	uint16_t interrupts; /* in a row */
-
-	struct timer timer;
-	uint32_t coalesced;      /* of the pending instance */
-	int64_t due_ns;          /* of the pending instance, on the clock `absolute` says */
-	uint64_t seq;            /* among equal deadlines; when ready: its place in the queue */
-	struct payload *payload; /* of the pending or the dead instance */
-	int64_t delay_ns;        /* as asked; -1: absolute */
-	int64_t created_ns;      /* boot time; of the pending instance */
-	uint64_t generation;     /* of the last run started */
-	uint32_t attempt;        /* of the last run started */
-	uint32_t disable_depth;
-
-	int64_t slack_ns, max_wait_ns;
-	struct dirty dirty;
-	struct run *run;
-	struct waits *waits; /* NULL until somebody waits */
-
-	struct list ready; /* queue.ready or queue.parked */
-	struct colour *colour;
-	uint32_t parked;     /* queue.park_epoch: ready, on queue.parked */
-	uint32_t pins;       /* wait groups and the like that name it */
-	struct list records; /* newest first */
-	struct list of_queue;
 };
-_Static_assert(sizeof(struct job) == 256, "a job is four cache lines");
+
+/* What stands for a side that is not there. */
+extern const struct side side_none;
+
+static inline const struct side *
+side_of(const struct job *j)
+{
+	return j->sided ? j->ext.side : &side_none;
+}
+/* The side itself, which must be there. */
+static inline struct side *
+job_side(const struct job *j)
+{
+	wq_assert(j->sided);
+	return j->ext.side;
+}
+static inline bool
+job_gone(const struct job *j)
+{
+	return side_of(j)->dirty.gone;
+}
+static inline bool
+job_stored(const struct job *j)
+{
+	return j->sided ? j->ext.side->dirty.stored : j->stored;
+}
+static inline struct payload **
+job_payload_at(struct job *j)
+{
+	return j->sided ? &j->ext.side->payload : &j->ext.payload;
+}
+static inline struct payload *
+job_payload(const struct job *j)
+{
+	return j->sided ? j->ext.side->payload : j->ext.payload;
+}
+static inline bool
+delay_fits(int64_t delay_ns)
+{
+	return delay_ns >= 0 && delay_ns % NS_PER_MS == 0 && delay_ns / NS_PER_MS < DELAY_ASIDE;
+}
+static inline void
+job_set_delay(struct job *j, int64_t delay_ns)
+{
+	bool fits = delay_fits(delay_ns);
+
+	j->delay_ms = fits ? (uint32_t)(delay_ns / NS_PER_MS) : DELAY_ASIDE;
+	if (!fits)
+		job_side(j)->delay_ns = delay_ns;
+}
+/* As asked; -1: absolute. */
+static inline int64_t
+job_delay(const struct job *j)
+{
+	return j->delay_ms == DELAY_ASIDE ? side_of(j)->delay_ns : j->delay_ms * NS_PER_MS;
+}
 
 /* A run that was handed over. */
 struct run {
@@ -305,7 +370,6 @@ struct queue {
 	uint64_t salt;        /* into the hashes of its keys */
 	struct queue_settings s;
 	struct list of_engine;
-	struct list jobs;
 	uint64_t n_jobs, n_armed, n_ready, n_parked, n_running;
 	struct list ready;    /* FIFO */
 	struct list parked;   /* FIFO; became ready while draining, wait for the end of that */
@@ -336,7 +400,7 @@ struct queue {
 		bool scanning;
 		enum timer_policy policy;
 		enum timer_policy again; /* asked for meanwhile; TIMERS_KEEP: nothing */
-		struct list *next;       /* in queue.jobs */
+		uint32_t next, end;      /* numbers of the records still to be looked at */
 		uint64_t until_seq;      /* what was armed later is left alone */
 		struct timers found;     /* expedited, in order of their deadlines */
 	} sweep;
@@ -407,14 +471,6 @@ struct pool {
 
 /* ---- the engine ---- */
 
-struct slab {
-	struct job **chunks; /* owned, each SLAB_CHUNK records, whole pages */
-	size_t n_chunks, cap;
-	uint32_t free; /* index + 1 of the first free record, linked by `index` */
-	uint32_t top;  /* records ever used */
-};
-#define SLAB_CHUNK 1024u
-
 struct engine {
 	uint32_t magic;
 	struct engine_config cfg;
@@ -427,8 +483,10 @@ struct engine {
 
 	bool stopping;
 	bool watched;
-	struct slab slab;
-	struct map jobs, queue_names, waiters, runs, tokens, results, answers, completions;
+	struct slab jobs, sides;
+	struct index keys; /* of jobs */
+	struct job *asked; /* whose request this step is about, or NULL */
+	struct map queue_names, waiters, runs, tokens, results, answers, completions;
 	struct list queues;     /* in order of creation */
 	struct queue *fallback; /* "default" */
 	struct queue *recent;   /* of the last request that named one, or NULL */

@@ -41,23 +41,23 @@ restore_fields(struct job *j, struct moment now, const struct job_saved *s, bool
 {
 	j->level = (uint8_t)s->level;
 	j->durable = true;
-	j->dirty.stored = true;
+	job_side(j)->dirty.stored = true;
 	j->seq = s->seq;
-	j->generation = s->generation;
-	j->retry = s->retry;
-	j->attempt = s->retry && s->attempt > 0 ? s->attempt - 1 : s->attempt;
-	j->interrupts = s->interrupts < UINT16_MAX ? (uint16_t)s->interrupts : UINT16_MAX;
-	j->disable_depth = s->disable_depth;
-	j->dead = s->dead;
+	job_side(j)->generation = s->generation;
+	job_side(j)->retry = s->retry;
+	job_side(j)->attempt = s->retry && s->attempt > 0 ? s->attempt - 1 : s->attempt;
+	job_side(j)->interrupts = s->interrupts < UINT16_MAX ? (uint16_t)s->interrupts : UINT16_MAX;
+	job_side(j)->disable_depth = s->disable_depth;
+	job_side(j)->dead = s->dead;
 	j->coalesced = s->coalesced;
 	j->absolute = s->absolute;
 	j->due_ns = s->absolute ? s->due_wall_ns
 		: same_boot     ? s->due_boot_ns
 				: moment_boot(now, s->due_wall_ns);
-	j->delay_ns = s->delay_ns;
+	job_set_delay(j, s->delay_ns);
 	j->created_ns = moment_boot(now, s->created_wall_ns);
-	j->slack_ns = s->slack_ns;
-	j->max_wait_ns = s->max_wait_ns;
+	job_side(j)->slack_ns = s->slack_ns;
+	job_side(j)->max_wait_ns = s->max_wait_ns;
 }
 
 /* What was running: ended by engine_recovered. */
@@ -82,7 +82,7 @@ restore_running(struct engine *e, struct job *j, const struct job_saved *s)
 	run->due_wall_ns = s->run_due_wall_ns;
 	run->started_wall_ns = s->run_started_wall_ns;
 	run->coalesced = s->run_coalesced;
-	j->run = run;
+	job_side(j)->run = run;
 	return 0;
 }
 
@@ -92,7 +92,7 @@ restore_pending(struct engine *e, struct job *j, const struct job_saved *s)
 	int err = 0;
 
 	if (s->pending != JOB_IDLE || s->dead)
-		err = payload_of_parts(e, s->parts, s->n_parts, &j->payload);
+		err = payload_of_parts(e, s->parts, s->n_parts, job_payload_at(j));
 	if (err < 0)
 		return err;
 	if (s->pending == JOB_ARMED)
@@ -101,7 +101,7 @@ restore_pending(struct engine *e, struct job *j, const struct job_saved *s)
 	if (s->pending == JOB_READY && !s->running)
 		err = timer_set(&e->restored, &j->timer, 0, s->seq);
 	if (err == 0 && timer_armed(&j->timer))
-		j->pins++;
+		job_side(j)->pins++;
 	return err;
 }
 
@@ -150,10 +150,10 @@ restore_job(struct engine *e, struct job *j, const struct job_saved *s)
 		timer_del(j->absolute ? &e->wall : &e->boot, &j->timer);
 	else
 		timer_del(&e->restored, &j->timer);
-	payload_free(e, j->payload);
-	j->payload = NULL;
-	j->dead = false;
-	j->dirty.stored = false;
+	payload_free(e, job_payload(j));
+	*job_payload_at(j) = NULL;
+	job_side(j)->dead = false;
+	job_side(j)->dirty.stored = false;
 	job_settle(e, j);
 	return err;
 }
@@ -248,10 +248,10 @@ recover_run(struct engine *e, struct job *j)
 		.retry_after_ns = s->lease_ns,
 	};
 
-	if (!leased || lease_orphan(e, j->run) < 0)
-		job_run_end(e, j->run, &end);
+	if (!leased || lease_orphan(e, side_of(j)->run) < 0)
+		job_run_end(e, side_of(j)->run, &end);
 	else
-		j->run->colour = queue_colour_join(j->q);
+		side_of(j)->run->colour = queue_colour_join(j->q);
 }
 
 static void
@@ -263,7 +263,7 @@ recover_ready(struct engine *e)
 		struct job *j = container_of(t, struct job, timer);
 
 		timer_del(&e->restored, t);
-		j->pins--;
+		job_side(j)->pins--;
 		job_enter(e, j, OP_RESTORE, JS_Q);
 	}
 	timers_done(&e->restored);
@@ -273,9 +273,9 @@ recover_ready(struct engine *e)
 static void
 recover_overdue(struct engine *e, struct job *j)
 {
-	int64_t delay_ns = sat_add(j->delay_ns, j->slack_ns);
+	int64_t delay_ns = sat_add(job_delay(j), side_of(j)->slack_ns);
 
-	if (j->state != JS_A || j->retry || job_due_boot(e->now, j) > e->now.boot_ns)
+	if (j->state != JS_A || side_of(j)->retry || job_due_boot(e->now, j) > e->now.boot_ns)
 		return;
 	switch (j->q->s.misfire) {
 	case MISFIRE_RUN:
@@ -285,7 +285,7 @@ recover_overdue(struct engine *e, struct job *j)
 		job_drop_pending(e, j, OP_CANCEL, JS_I);
 		break;
 	case MISFIRE_REARM:
-		if (j->delay_ns < 0 || job_arm(e, j, false, sat_add(e->now.boot_ns, delay_ns)) < 0)
+		if (job_delay(j) < 0 || job_arm(e, j, false, sat_add(e->now.boot_ns, delay_ns)) < 0)
 			return;
 		/* As if its senders had reached us now: max_wait begins anew as well. */
 		j->created_ns = e->now.boot_ns;
@@ -302,18 +302,20 @@ engine_recovered(struct engine *e, struct moment now)
 	recover_records(e);
 	answers_recovered(e);
 	recover_ready(e);
-	for (uint32_t i = 0; i < e->slab.top; i++) {
-		struct job *j = slab_at(&e->slab, i);
+	for (uint32_t i = 0; i < slab_top(&e->jobs); i++) {
+		struct job *j = job_live(e, i);
 
-		if (j && j->run)
+		if (j && side_of(j)->run)
 			recover_run(e, j);
 	}
-	for (uint32_t i = 0; i < e->slab.top; i++) {
-		struct job *j = slab_at(&e->slab, i);
+	for (uint32_t i = 0; i < slab_top(&e->jobs); i++) {
+		struct job *j = job_live(e, i);
 
-		if (!j || j->dirty.gone)
+		if (!j)
 			continue;
 		recover_overdue(e, j);
 		job_settle(e, j);
+		if (!job_gone(j))
+			job_narrow(e, j);
 	}
 }

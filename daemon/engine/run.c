@@ -120,21 +120,21 @@ static void
 run_take_instance(struct engine *e, struct run *run, struct job *j)
 {
 	run->seq = j->seq;
-	run->colour = j->colour;
+	run->colour = side_of(j)->colour;
 	run->absolute = j->absolute;
 	run->due_ns = j->due_ns;
 	run->due_wall_ns = job_due_wall(e->now, j);
 	run->created_ns = j->created_ns;
-	run->delay_ns = j->delay_ns;
-	run->slack_ns = j->slack_ns;
-	run->max_wait_ns = j->max_wait_ns;
+	run->delay_ns = job_delay(j);
+	run->slack_ns = side_of(j)->slack_ns;
+	run->max_wait_ns = side_of(j)->max_wait_ns;
 	run->coalesced = j->coalesced;
-	run->retry = j->retry;
-	run->appended = j->appended;
+	run->retry = side_of(j)->retry;
+	run->appended = side_of(j)->appended;
 	run->chained = j->chained;
-	run->payload = j->payload;
+	run->payload = job_payload(j);
 	run->started_wall_ns = e->now.wall_ns;
-	j->payload = NULL;
+	*job_payload_at(j) = NULL;
 	j->coalesced = 0;
 }
 
@@ -161,8 +161,8 @@ run_emit(struct engine *e, const struct run *run)
 		.handler = str_from(j->q->s.handler),
 		.queue = j->q->name,
 		.key = job_key(j),
-		.generation = j->generation,
-		.attempt = j->attempt,
+		.generation = side_of(j)->generation,
+		.attempt = side_of(j)->attempt,
 		.coalesced = run->coalesced,
 		.due_wall_ns = run->due_wall_ns,
 		.parts = run->payload ? run->payload->parts : NULL,
@@ -193,10 +193,10 @@ job_run_start(struct engine *e, struct job *j, bool reserve)
 	hist_add(&e->lateness, e->now.boot_ns - job_due_boot(e->now, j));
 	run_take_instance(e, run, j);
 	pool_run_started(e, run, j->q, reserve);
-	j->attempt = j->retry ? j->attempt + 1 : 1;
-	j->generation = job_coming(j);
-	j->retry = false;
-	j->run = run;
+	job_side(j)->attempt = side_of(j)->retry ? side_of(j)->attempt + 1 : 1;
+	job_side(j)->generation = job_coming(j);
+	job_side(j)->retry = false;
+	job_side(j)->run = run;
 	job_enter(e, j, OP_START, JS_R);
 	run_take_waiters(e, j);
 	e->stats.starts++;
@@ -242,13 +242,13 @@ enum verdict { FINAL, RETRY, DEAD };
 static bool
 attempts_left(const struct job *j)
 {
-	return j->attempt < j->q->s.max_attempts;
+	return side_of(j)->attempt < j->q->s.max_attempts;
 }
 
 static enum verdict
 verdict_interrupted(const struct job *j)
 {
-	return j->interrupts < j->q->s.max_interrupts ? RETRY : DEAD;
+	return side_of(j)->interrupts < j->q->s.max_interrupts ? RETRY : DEAD;
 }
 
 static enum verdict
@@ -257,7 +257,7 @@ run_verdict(const struct job *j, const struct run_end *end)
 	const struct queue_settings *s = &j->q->s;
 
 	/* Another instance is pending, or the job is closed. */
-	if (j->state != JS_R || j->forget || j->q->deleting)
+	if (j->state != JS_R || side_of(j)->forget || j->q->deleting)
 		return FINAL;
 	if (end->lost && s->max_attempts == 1)
 		return verdict_interrupted(j);
@@ -340,8 +340,8 @@ run_fill_record(
 	run->record->q = j->q;
 	r->queue = j->q->name;
 	r->key = job_key(j);
-	r->generation = j->generation;
-	r->attempt = j->attempt;
+	r->generation = side_of(j)->generation;
+	r->attempt = side_of(j)->attempt;
 	r->outcome = verdict == DEAD ? RUN_DEAD : end->outcome;
 	r->final = verdict != RETRY;
 	r->exit_code = end->exit_code;
@@ -364,7 +364,7 @@ retry_jittered(const struct engine *e, const struct job *j, int64_t delay_ns)
 
 	if (span == 0)
 		return delay_ns;
-	return delay_ns - (int64_t)(engine_random(e, 'j', j->node.hash ^ e->seq) % (span + 1));
+	return delay_ns - (int64_t)(engine_random(e, 'j', job_number(e, j) ^ e->seq) % (span + 1));
 }
 
 static int64_t
@@ -374,8 +374,8 @@ retry_backoff(const struct job *j)
 	int64_t delay = s->retry_delay_ns;
 
 	if (s->retry_backoff == BACKOFF_EXPONENTIAL)
-		for (uint32_t i = 1; i < j->attempt && delay < s->retry_max_delay_ns && delay > 0;
-			i++)
+		for (uint32_t i = 1;
+			i < side_of(j)->attempt && delay < s->retry_max_delay_ns && delay > 0; i++)
 			delay = sat_add(delay, delay);
 	return delay < s->retry_max_delay_ns ? delay : s->retry_max_delay_ns;
 }
@@ -398,16 +398,18 @@ run_retry(struct engine *e, struct run *run, const struct run_end *end)
 	int64_t delay = retry_delay(e, j, end);
 	bool cut = end->lost || end->outcome == RUN_INTERRUPTED, armed;
 
-	j->interrupts = !cut ? 0 : (uint16_t)(j->interrupts + (j->interrupts < UINT16_MAX));
-	j->payload = run->payload;
+	job_side(j)->interrupts = !cut
+		? 0
+		: (uint16_t)(side_of(j)->interrupts + (side_of(j)->interrupts < UINT16_MAX));
+	*job_payload_at(j) = run->payload;
 	run->payload = NULL;
 	j->coalesced = run->coalesced;
-	j->appended = run->appended;
+	job_side(j)->appended = run->appended;
 	j->created_ns = run->created_ns;
-	j->delay_ns = delay;
-	j->slack_ns = 0;
-	j->max_wait_ns = 0;
-	j->retry = true;
+	job_set_delay(j, delay);
+	job_side(j)->slack_ns = 0;
+	job_side(j)->max_wait_ns = 0;
+	job_side(j)->retry = true;
 	j->chained = true;
 	/* A retry that comes early for want of memory is better than none. */
 	armed = delay > 0 && job_arm(e, j, false, sat_add(e->now.boot_ns, delay)) == 0;
@@ -418,7 +420,7 @@ run_retry(struct engine *e, struct run *run, const struct run_end *end)
 	job_enter(e, j, OP_RETRY, armed ? JS_A : JS_Q);
 	/* It never came to its end: in front of what was behind it. */
 	if (!armed && cut) {
-		list_del(&j->ready);
+		list_del(&job_side(j)->ready);
 		j->seq = run->seq;
 		queue_ready_back(e, j);
 	}
@@ -431,7 +433,7 @@ job_after_run(const struct job *j)
 		return JS_A;
 	if (j->state == JS_RQ)
 		return JS_Q;
-	return j->disable_depth > 0 ? JS_X : JS_I;
+	return side_of(j)->disable_depth > 0 ? JS_X : JS_I;
 }
 
 static void
@@ -439,12 +441,12 @@ run_over(struct engine *e, struct run *run, enum verdict verdict)
 {
 	struct job *j = run->job;
 
-	j->interrupts = 0;
+	job_side(j)->interrupts = 0;
 	if (verdict == DEAD) {
-		j->dead = true;
-		j->payload = run->payload;
+		job_side(j)->dead = true;
+		*job_payload_at(j) = run->payload;
 		run->payload = NULL;
-	} else if (run->payload || j->payload) {
+	} else if (run->payload || job_payload(j)) {
 		j->stale = true;
 	}
 	job_enter(e, j, OP_END, job_after_run(j));
@@ -485,22 +487,22 @@ job_run_end(struct engine *e, struct run *run, const struct run_end *end)
 	run_fill_record(e, run, end, verdict);
 	queue_note_cpu(q, end->cpu_ns);
 	/* Pinned: it must not be forgotten before its record is kept. */
-	j->pins++;
-	j->run = NULL;
+	job_side(j)->pins++;
+	job_side(j)->run = NULL;
 	tell_run(e, &run->record->r);
 	run_answer_waiters(e, j, run->record);
 	if (verdict == RETRY)
 		run_retry(e, run, end);
 	else
 		run_over(e, run, verdict);
-	if (!j->forget)
+	if (!side_of(j)->forget)
 		history_add(e, j, run->record);
-	j->forget = false;
+	job_side(j)->forget = false;
 	job_changed(e, j);
 	if (colour)
 		colour_leave(e, q, colour);
 	job_run_free(e, run);
-	j->pins--;
+	job_side(j)->pins--;
 	job_settle(e, j);
 }
 

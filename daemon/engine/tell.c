@@ -20,9 +20,10 @@ tell_job_slow(struct engine *e, enum watch_kind kind, const struct job *j)
 		.kind = kind,
 		.queue = j->q->name,
 		.key = job_key(j),
-		.generation = pending || kind == EVENT_CANCELLED ? job_coming(j) : j->generation,
-		.attempt = kind == EVENT_STARTED ? j->attempt : 0,
-		.coalesced = kind == EVENT_STARTED ? j->run->coalesced : j->coalesced,
+		.generation =
+			pending || kind == EVENT_CANCELLED ? job_coming(j) : side_of(j)->generation,
+		.attempt = kind == EVENT_STARTED ? side_of(j)->attempt : 0,
+		.coalesced = kind == EVENT_STARTED ? side_of(j)->run->coalesced : j->coalesced,
 		.has_deadline = job_pend(j) == PEND_TIMER,
 		.deadline_wall_ns = job_pend(j) == PEND_TIMER ? job_due_wall(e->now, j) : 0,
 	};

@@ -149,7 +149,7 @@ plan_armed(struct plan *p, const struct engine *e, const struct job *j)
 {
 	enum update_mode mode = p->op->mode;
 
-	if (mode == MODE_KEEP && j->retry)
+	if (mode == MODE_KEEP && side_of(j)->retry)
 		mode = MODE_EARLIER;
 	switch (mode) {
 	case MODE_KEEP:
@@ -221,7 +221,7 @@ plan_append(struct plan *p, struct engine *e, struct queue *q, struct payload *n
 static int
 plan_payload(struct plan *p, struct engine *e, struct queue *q, struct job *j)
 {
-	struct payload *now = j && !p->fresh ? j->payload : NULL;
+	struct payload *now = j && !p->fresh ? job_payload(j) : NULL;
 
 	if (p->row == OP_STAY && (!j || job_pend(j) == PEND_NONE))
 		return 0;
@@ -245,12 +245,12 @@ apply_payload(struct plan *p, struct engine *e, struct job *j)
 	if (!p->applies)
 		return;
 	j->stale = true;
-	if (p->op->payload_mode == PAYLOAD_APPEND && j->payload) {
-		payload_move(j->payload, p->payload);
+	if (p->op->payload_mode == PAYLOAD_APPEND && job_payload(j)) {
+		payload_move(job_payload(j), p->payload);
 	} else {
-		payload_free(e, j->payload);
-		j->payload = p->payload;
-		j->appended = p->op->payload_mode == PAYLOAD_APPEND;
+		payload_free(e, job_payload(j));
+		*job_payload_at(j) = p->payload;
+		job_side(j)->appended = p->op->payload_mode == PAYLOAD_APPEND;
 	}
 	p->payload = NULL;
 }
@@ -264,8 +264,8 @@ instance_new(struct plan *p, struct engine *e, struct job *j)
 	job_undead(e, j);
 	j->coalesced = 0;
 	j->created_ns = e->now.boot_ns;
-	j->interrupts = 0;
-	j->appended = false;
+	job_side(j)->interrupts = 0;
+	job_side(j)->appended = false;
 	/* While it runs, what is stored as its parts was the run's so far. */
 	j->stale = j->stale || job_running(j);
 	(void)p;
@@ -275,9 +275,9 @@ instance_new(struct plan *p, struct engine *e, struct job *j)
 static void
 instance_from_retry(struct engine *e, struct job *j)
 {
-	job_wake(e, j, ON_WAIT_RUN, ST_OK, history_find(e, j, j->generation));
-	j->retry = false;
-	j->interrupts = 0;
+	job_wake(e, j, ON_WAIT_RUN, ST_OK, history_find(e, j, side_of(j)->generation));
+	job_side(j)->retry = false;
+	job_side(j)->interrupts = 0;
 	j->created_ns = e->now.boot_ns;
 }
 
@@ -290,9 +290,9 @@ move(struct plan *p, struct engine *e, struct ask *a)
 	if (p->row == OP_STAY)
 		return;
 	j->chained = a->from && a->from->job->q == a->q;
-	j->delay_ns = p->op->absolute ? -1 : p->op->when_ns;
-	j->slack_ns = p->slack_ns;
-	j->max_wait_ns = p->max_wait_ns;
+	job_set_delay(j, p->op->absolute ? -1 : p->op->when_ns);
+	job_side(j)->slack_ns = p->slack_ns;
+	job_side(j)->max_wait_ns = p->max_wait_ns;
 	if (p->row == OP_NOW) {
 		j->absolute = p->op->absolute;
 		/* Off its timer first: the deadline that it was armed for is its place there. */
@@ -328,7 +328,7 @@ apply(struct plan *p, struct engine *e, struct ask *a)
 	}
 	if (p->row == OP_STAY)
 		st = job_pend(j) == PEND_TIMER ? ST_UPDATED_TIMER : ST_UPDATED_READY;
-	if (!p->fresh && j->retry)
+	if (!p->fresh && side_of(j)->retry)
 		instance_from_retry(e, j);
 	apply_payload(p, e, j);
 	move(p, e, a);
@@ -371,8 +371,8 @@ prepare(struct plan *p, struct engine *e, struct ask *a)
 	int err = plan_payload(p, e, a->q, a->j);
 
 	if (err == 0 && p->applies && p->payload && a->j && !p->fresh &&
-		p->op->payload_mode == PAYLOAD_APPEND && a->j->payload)
-		err = payload_grow(&a->j->payload);
+		p->op->payload_mode == PAYLOAD_APPEND && job_payload(a->j))
+		err = payload_grow(job_payload_at(a->j));
 	if (err == 0 && !a->j && p->fresh) {
 		err = job_new(e, a->q, p->key, &a->j);
 		made = err == 0;
@@ -431,8 +431,8 @@ update_event(struct engine *e, const struct engine_event *ev)
 		return;
 	if (p.key.n == 0)
 		p.key = made_key(e, a.q, key);
-	p.created_ns =
-		a.j && job_pend(a.j) != PEND_NONE && !a.j->retry ? a.j->created_ns : e->now.boot_ns;
+	p.created_ns = a.j && job_pend(a.j) != PEND_NONE && !side_of(a.j)->retry ? a.j->created_ns
+										 : e->now.boot_ns;
 	plan_deadline(&p, e);
 	plan_row(&p, e, a.j);
 	if (refused_draining(&p, &a)) {

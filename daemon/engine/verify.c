@@ -13,10 +13,10 @@ verify_job_lists(const struct job *j)
 	bool ready = job_pend(j) == PEND_READY;
 
 	wq_assert(timer_armed(&j->timer) == (job_pend(j) == PEND_TIMER));
-	wq_assert(list_linked(&j->ready) == (ready && !j->aside));
-	wq_assert(!j->aside || j->state == JS_RQ);
-	wq_assert((j->colour != NULL) == ready);
-	wq_assert(ready || j->parked == 0);
+	wq_assert(list_linked(&side_of(j)->ready) == (ready && !side_of(j)->aside));
+	wq_assert(!side_of(j)->aside || j->state == JS_RQ);
+	wq_assert((side_of(j)->colour != NULL) == ready);
+	wq_assert(ready || side_of(j)->parked == 0);
 }
 
 static void
@@ -25,26 +25,27 @@ verify_job(const struct engine *e, const struct job *j)
 	bool cancelling = wait_any(j, ON_CANCEL);
 
 	CHECK_OBJ(j, JOB_MAGIC);
-	wq_assert(slab_at(&e->slab, j->index) == j);
 	wq_assert(job_find(e, j->q, job_key(j)) == j);
-	wq_assert((j->run != NULL) == job_running(j));
+	wq_assert((side_of(j)->run != NULL) == job_running(j));
 	verify_job_lists(j);
-	wq_assert(!j->dead || j->state == JS_I);
-	wq_assert(!j->retry || j->state == JS_A || j->state == JS_Q);
-	wq_assert((j->disable_depth > 0 || cancelling) == (j->state == JS_X || j->state == JS_RX));
+	wq_assert(!side_of(j)->dead || j->state == JS_I);
+	wq_assert(!side_of(j)->retry || j->state == JS_A || j->state == JS_Q);
+	wq_assert((side_of(j)->disable_depth > 0 || cancelling) ==
+		(j->state == JS_X || j->state == JS_RX));
 	wq_assert(!cancelling || j->state == JS_RX);
-	wq_assert(!j->payload || j->dead || job_pend(j) != PEND_NONE);
+	wq_assert(!job_payload(j) || side_of(j)->dead || job_pend(j) != PEND_NONE);
 	wq_assert(!wait_any(j, ON_FLUSH_RUN) || job_running(j));
 	wq_assert(!wait_any(j, ON_FLUSH_NEXT) || job_pend(j) == PEND_READY);
-	wq_assert(!wait_any(j, ON_WAIT_RUN) || job_running(j) || j->retry);
+	wq_assert(!wait_any(j, ON_WAIT_RUN) || job_running(j) || side_of(j)->retry);
 	wq_assert(!wait_any(j, ON_WAIT_NEXT) || job_pend(j) != PEND_NONE);
 	/* Forgotten when nothing is left to know. */
-	wq_assert(j->state != JS_I || j->dead || j->pins || !list_empty(&j->records));
-	if (j->run) {
-		CHECK_OBJ(j->run, RUN_MAGIC);
-		wq_assert(j->run->job == j);
-		wq_assert(job_run_by_id(e, j->run->id) == j->run);
-		wq_assert(job_run_by_token(e, j->run->token) == j->run);
+	wq_assert(j->state != JS_I || side_of(j)->dead || side_of(j)->pins ||
+		!list_empty(&side_of(j)->records));
+	if (side_of(j)->run) {
+		CHECK_OBJ(side_of(j)->run, RUN_MAGIC);
+		wq_assert(side_of(j)->run->job == j);
+		wq_assert(job_run_by_id(e, side_of(j)->run->id) == side_of(j)->run);
+		wq_assert(job_run_by_token(e, side_of(j)->run->token) == side_of(j)->run);
 	}
 }
 
@@ -53,12 +54,13 @@ verify_job_records(const struct job *j)
 {
 	uint64_t seq = UINT64_MAX;
 
-	list_each(r, &j->records, struct record, of_job) {
+	list_each(r, &side_of(j)->records, struct record, of_job) {
 		CHECK_OBJ(r, RECORD_MAGIC);
 		wq_assert(r->job == j && r->q == j->q && r->refs > 0);
 		wq_assert(r->seq < seq);
 		seq = r->seq;
-		wq_assert(list_linked(&r->of_queue) || (j->dead && r == history_newest(j)));
+		wq_assert(
+			list_linked(&r->of_queue) || (side_of(j)->dead && r == history_newest(j)));
 	}
 }
 
@@ -67,25 +69,32 @@ count_job(struct tally *t, const struct job *j)
 {
 	t->armed += job_pend(j) == PEND_TIMER;
 	t->ready += job_pend(j) == PEND_READY;
-	t->parked += job_pend(j) == PEND_READY && j->parked == j->q->park_epoch;
+	t->parked += job_pend(j) == PEND_READY && side_of(j)->parked == j->q->park_epoch;
 	t->running += job_running(j);
 }
 
 static void
-verify_ready(const struct queue *q)
+verify_ready(const struct engine *e, const struct queue *q)
 {
 	uint64_t n = 0;
 
-	list_each(j, &q->ready, struct job, ready) {
-		wq_assert(j->q == q && j->parked != q->park_epoch);
+	list_each(s, &q->ready, struct side, ready) {
+		const struct job *j = s->job;
+
+		wq_assert(j->q == q && side_of(j)->parked != q->park_epoch);
 		n++;
 	}
-	list_each(j, &q->parked, struct job, ready) {
-		wq_assert(j->q == q && j->parked == q->park_epoch);
+	list_each(s, &q->parked, struct side, ready) {
+		const struct job *j = s->job;
+
+		wq_assert(j->q == q && side_of(j)->parked == q->park_epoch);
 		n++;
 	}
-	list_each(j, &q->jobs, struct job, of_queue)
-		n += j->aside;
+	for (uint32_t i = 0; i < slab_top(&e->jobs); i++) {
+		const struct job *j = job_live(e, i);
+
+		n += j && j->q == q && side_of(j)->aside;
+	}
 	wq_assert(n == q->n_ready);
 }
 
@@ -134,12 +143,15 @@ verify_queue(const struct engine *e, const struct queue *q, struct tally *all)
 
 	CHECK_OBJ(q, QUEUE_MAGIC);
 	wq_assert(queue_find(e, q->name) == q);
-	list_each(j, &q->jobs, struct job, of_queue) {
-		wq_assert(j->q == q);
+	for (uint32_t i = 0; i < slab_top(&e->jobs); i++) {
+		const struct job *j = job_live(e, i);
+
+		if (!j || j->q != q)
+			continue;
 		verify_job(e, j);
 		verify_job_records(j);
 		count_job(&t, j);
-		list_each(r, &j->records, struct record, of_job)
+		list_each(r, &side_of(j)->records, struct record, of_job)
 			t.records++;
 		n++;
 	}
@@ -148,7 +160,7 @@ verify_queue(const struct engine *e, const struct queue *q, struct tally *all)
 	wq_assert(t.parked == q->n_parked && t.running == q->n_running);
 	wq_assert(q->draining || q->n_parked == 0);
 	wq_assert(q->draining == (q->drains || q->deleter || q->removing));
-	verify_ready(q);
+	verify_ready(e, q);
 	verify_colours(q);
 	verify_records(q, t.records);
 	verify_turn(q);
@@ -213,7 +225,7 @@ engine_verify(const struct engine *e)
 		queues++;
 	}
 	wq_assert(queues == e->stats.queues && queues == map_count(&e->queue_names));
-	wq_assert(all.jobs == e->stats.jobs && all.jobs == map_count(&e->jobs));
+	wq_assert(all.jobs == e->stats.jobs && all.jobs == e->keys.n);
 	wq_assert(all.armed == e->stats.armed && all.armed == e->boot.n + e->wall.n + found);
 	wq_assert(all.ready == e->stats.ready && all.running == e->stats.running);
 	verify_dirty(e);
@@ -223,7 +235,7 @@ engine_verify(const struct engine *e)
 	timers_verify(&e->boot);
 	timers_verify(&e->wall);
 	timers_verify(&e->timeouts);
-	map_verify(&e->jobs);
+	index_verify(&e->keys);
 	map_verify(&e->waiters);
 	map_verify(&e->results);
 	map_verify(&e->runs);

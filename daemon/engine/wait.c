@@ -53,7 +53,7 @@ group_new(struct wait_group **slot, struct queue *q, struct job *j, struct compl
 	if (q)
 		queue_pin(q);
 	if (j)
-		j->pins++;
+		job_side(j)->pins++;
 	if (c)
 		c->pins++;
 	*slot = g;
@@ -65,7 +65,7 @@ group_free(struct engine *e, struct wait_group *g)
 {
 	record_unref(e, g->record);
 	if (g->job) {
-		g->job->pins--;
+		job_side(g->job)->pins--;
 		job_settle(e, g->job);
 	}
 	if (g->q)
@@ -176,23 +176,23 @@ group_merge(struct engine *e, struct wait_group **from, struct wait_group **to)
 struct wait_group **
 wait_slot(struct job *j, enum job_event on)
 {
-	if (!j->waits)
-		j->waits = x_zalloc(sizeof *j->waits);
-	return j->waits ? &j->waits->on[on] : NULL;
+	if (!side_of(j)->waits)
+		job_side(j)->waits = x_zalloc(sizeof *side_of(j)->waits);
+	return side_of(j)->waits ? &job_side(j)->waits->on[on] : NULL;
 }
 
 void
 job_wake(struct engine *e, struct job *j, enum job_event on, enum status st, struct record *r)
 {
-	if (j->waits)
-		group_wake(e, &j->waits->on[on], st, r);
+	if (side_of(j)->waits)
+		group_wake(e, &job_side(j)->waits->on[on], st, r);
 }
 
 void
 job_wait_merge(struct engine *e, struct job *j, enum job_event from, enum job_event to)
 {
-	if (j->waits)
-		group_merge(e, &j->waits->on[from], &j->waits->on[to]);
+	if (side_of(j)->waits)
+		group_merge(e, &job_side(j)->waits->on[from], &job_side(j)->waits->on[to]);
 }
 
 void
@@ -208,8 +208,9 @@ void
 job_wait_dropped(struct engine *e, struct job *j)
 {
 	job_wait_unready(e, j);
-	if (j->retry)
-		job_wake(e, j, ON_WAIT_RUN, ST_CANCELLED, history_find(e, j, j->generation));
+	if (side_of(j)->retry)
+		job_wake(e, j, ON_WAIT_RUN, ST_CANCELLED,
+			history_find(e, j, side_of(j)->generation));
 	else
 		job_wake(e, j, ON_WAIT_NEXT, ST_CANCELLED, NULL);
 }
@@ -300,7 +301,7 @@ waiter_left(struct engine *e, struct wait_group *g, enum wait_kind kind)
 		return;
 	}
 	group_drop(e, g);
-	if ((kind == W_CANCEL || kind == W_KILL) && j->disable_depth == 0)
+	if ((kind == W_CANCEL || kind == W_KILL) && side_of(j)->disable_depth == 0)
 		job_enter(e, j, OP_REOPEN, JS_R);
 	if (kind == W_DRAIN || kind == W_DRAIN_PAUSE || kind == W_DELETE)
 		drain_left(e, q);
@@ -363,7 +364,7 @@ waiter_answer(struct engine *e, struct waiter *w, struct wait_group *g)
 	w->reply.run = g->record ? &g->record->r : NULL;
 	reply_after(e, &w->reply, g->q, g->job);
 	if (w->answer) {
-		answer_keep(e, w->answer, &w->reply, g->job ? &g->job->dirty : NULL,
+		answer_keep(e, w->answer, &w->reply, g->job ? &job_side(g->job)->dirty : NULL,
 			g->job && g->job->durable, w->level);
 		w->answer = NULL;
 	}

@@ -63,7 +63,6 @@ expect(const struct map *m, struct item *it, int kind)
 {
 	uint64_t hash = item_hash(kind, it->key);
 
-	map_prefetch(m, hash);
 	unit_check(map_find(m, hash, &it->key) == (it->in ? &it->node : NULL));
 }
 
@@ -139,7 +138,6 @@ START_TEST(an_empty_map_finds_and_scans_nothing)
 	uint64_t cursor = 0;
 
 	map_init(&m, item_match);
-	map_prefetch(&m, 1);
 	ck_assert_ptr_null(map_find(&m, 1, &key));
 	map_scan(&m, &cursor, 10, NULL, NULL);
 	ck_assert_uint_eq(cursor, 0);
