@@ -9,6 +9,7 @@
  *   ctl_text.c ctl_time.c ctl_target.c ctl_sort.c ctl_hist.c   pure
  *   ctl_out.c     answers and errors as text or JSON; whether they got out
  *   ctl_conn.c    connecting, one request and its reply
+ *   ctl_child.c   commands that `work` runs
  *   the others    handlers
  *
  * Everything runs on one thread. Memory runs out: the process ends.
@@ -98,6 +99,8 @@ enum ctl_option_id {
 	OPT_STATE_DIR,
 	OPT_DRY_RUN,
 	OPT_SHIFT_OVERDUE,
+	OPT_JOBS,
+	OPT_ONCE,
 	OPT_N
 };
 
@@ -181,8 +184,9 @@ struct ctl {
 	const char *server;
 	bool json;
 	bool quiet;
-	int out_errno; /* first failure to write stdout */
-	wq_t *wq;      /* NULL: not connected */
+	bool reconnects; /* the connection may come back */
+	int out_errno;   /* first failure to write stdout */
+	wq_t *wq;        /* NULL: not connected */
 	struct ctl_reply_slot slot;
 };
 
@@ -260,6 +264,9 @@ int
 ctl_do_watch(struct ctl *c);
 int
 ctl_do_why(struct ctl *c);
+/* Pulls jobs and runs a command for each. */
+int
+ctl_do_work(struct ctl *c);
 int
 ctl_do_queue_list(struct ctl *c);
 int

@@ -158,6 +158,9 @@ option_of(const struct parser *p, int got)
 	for (size_t i = 0; i < ctl_n_global_options; i++)
 		if (ctl_global_options[i].letter == got)
 			return &ctl_global_options[i];
+	for (size_t i = 0; p->c->verb && i < p->c->verb->n_options; i++)
+		if (p->c->verb->options[i].letter == got)
+			return &p->c->verb->options[i];
 	return NULL;
 }
 
@@ -183,6 +186,8 @@ take(struct parser *p, int got)
 		return take_word(p, optarg);
 	if (got == ':')
 		return ctl_usage(p->c, "%s needs a value", p->argv[optind - 1]);
+	if (!o && got == 'j')
+		return ctl_usage(p->c, "there is no option -j");
 	return o ? set_option(p->c, o, optarg ? optarg : "") : option_error(p);
 }
 
@@ -229,7 +234,7 @@ ctl_args_parse(struct ctl *c, int argc, char **argv)
 	know_options(&p);
 	opterr = 0;
 	optind = 0;
-	while (rc == 0 && (got = getopt_long(argc, argv, "-:hqV", p.longs, NULL)) != -1)
+	while (rc == 0 && (got = getopt_long(argc, argv, "-:hqVj:", p.longs, NULL)) != -1)
 		rc = take(&p, got);
 	while (rc == 0 && optind < argc)
 		rc = take_word(&p, argv[optind++]);

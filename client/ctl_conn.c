@@ -54,9 +54,9 @@ ctl_connect(struct ctl *c)
 	int rc;
 
 	snprintf(options, sizeof options,
-		"client=wqctl,reconnect=no,resend=no,connect_timeout=%dms,timeout=%dms,insecure=%s",
-		connect, timeout > 0 ? timeout : REPLY_MS,
-		ctl_given(c, OPT_INSECURE) ? "yes" : "no");
+		"client=wqctl,reconnect=%s,resend=%s,connect_timeout=%dms,timeout=%dms,insecure=%s",
+		c->reconnects ? "yes" : "no", c->reconnects ? "yes" : "no", connect,
+		timeout > 0 ? timeout : REPLY_MS, ctl_given(c, OPT_INSECURE) ? "yes" : "no");
 	give_environment(c);
 	rc = wq_connect(c->server, options, &c->wq);
 	if (rc == 0)

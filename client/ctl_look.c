@@ -5,6 +5,7 @@
 #include "ctl_out.h"
 #include "ctl_show.h"
 #include "ctl_sort.h"
+#include "ctl_text.h"
 #include "ctl_time.h"
 
 /* ---- get ---- */
@@ -12,6 +13,8 @@
 static void
 put_job_block(const wq_job_info_t *job)
 {
+	char left[CTL_TIME_SIZE];
+
 	fputs("job         ", stdout);
 	ctl_put_target(job->queue, job->key);
 	printf("\nstate       %s", wq_state_word(job->state));
@@ -26,6 +29,12 @@ put_job_block(const wq_job_info_t *job)
 	printf("\ngeneration  %llu, attempt %u\ncoalesced   %u\npayload     %llu bytes\n",
 		(unsigned long long)job->generation, (unsigned)job->attempt,
 		(unsigned)job->coalesced, (unsigned long long)job->payload_bytes);
+	if (job->lease_holder) {
+		fputs("lease       ", stdout);
+		ctl_text_puts(stdout, job->lease_holder[0] ? job->lease_holder : "not known");
+		printf(", %s left%s\n", ctl_span(job->lease_left_ms, left),
+			job->lease_touched ? ", touched" : "");
+	}
 	if (job->last) {
 		fputs("last run    ", stdout);
 		ctl_put_run(job->last);

@@ -18,7 +18,7 @@
  * a handler may be called "4". What this version does not know stays text.
  */
 static const char *const number_settings[] = { "max_active", "max_attempts", "max_interrupts",
-	"retention_count", "max_jobs", "max_parts" };
+	"retention_count", "max_jobs", "max_parts", "retry_jitter" };
 
 static json_t *
 json_setting(const char *name, const char *value)
@@ -49,6 +49,7 @@ json_queue(const wq_queue_info_t *q)
 	ctl_json_set(j, "running", json_integer((json_int_t)q->running));
 	ctl_json_set(j, "paused", json_boolean(q->paused));
 	ctl_json_set(j, "draining", json_boolean(q->draining));
+	ctl_json_set(j, "workers", json_integer((json_int_t)q->workers));
 	return j;
 }
 
@@ -99,10 +100,10 @@ show_queue(const wq_queue_info_t *q, void *arg)
 	printf("\nstate               %s%s\n", q->paused ? "paused" : "open",
 		q->draining ? ", draining" : "");
 	printf("jobs                %llu\narmed               %llu\nready               %llu\n"
-	       "held                %llu\nrunning             %llu\n",
+	       "held                %llu\nrunning             %llu\nworkers             %llu\n",
 		(unsigned long long)q->jobs, (unsigned long long)q->armed,
 		(unsigned long long)q->ready, (unsigned long long)q->held,
-		(unsigned long long)q->running);
+		(unsigned long long)q->running, (unsigned long long)q->workers);
 	for (size_t i = 0; i < q->n_settings; i++) {
 		long pad = 20 - (long)strlen(q->names[i]);
 

@@ -60,6 +60,18 @@ durability_word(wq_durability_t d)
 	return "default";
 }
 
+static json_t *
+json_lease(const wq_job_info_t *job)
+{
+	json_t *j = json_object();
+
+	ctl_json_set(j, "holder", ctl_text_jsons(job->lease_holder));
+	ctl_json_set(j, "left_ms", json_integer((json_int_t)job->lease_left_ms));
+	ctl_json_set(j, "token", json_integer((json_int_t)job->lease_token));
+	ctl_json_set(j, "touched", json_boolean(job->lease_touched));
+	return j;
+}
+
 json_t *
 ctl_json_job(const wq_job_info_t *job)
 {
@@ -80,6 +92,7 @@ ctl_json_job(const wq_job_info_t *job)
 	ctl_json_set(j, "payload_bytes", json_integer((json_int_t)job->payload_bytes));
 	ctl_json_set(j, "dead", json_boolean(job->dead));
 	ctl_json_set(j, "last", job->last ? ctl_json_run(job->last) : json_null());
+	ctl_json_set(j, "lease", job->lease_holder ? json_lease(job) : json_null());
 	return j;
 }
 

@@ -2,6 +2,7 @@
  * The command table. Help, the man page's sections and bash completion are made
  * from it; a verb that is not here does not exist.
  */
+#include <limits.h>
 #include <string.h>
 
 #include "ctl.h"
@@ -152,6 +153,12 @@ static const struct ctl_option watch_options[] = {
 		"go on behind this position, as far as the daemon still has what came after it"),
 	NUMBER(OPT_COUNT, "count", 1, INT64_MAX, "end after so many events"),
 };
+static const struct ctl_option work_options[] = {
+	{ OPT_JOBS, "jobs", 'j', KIND_NUMBER, "N", "so many at a time; default 1", NULL, 1, 256 },
+	FLAG(OPT_ONCE, "once",
+		"end after one job: with status 0 when it was done, 6 when it failed; with --timeout, 7 "
+		"when none came"),
+};
 static const struct ctl_option completion_options[] = {
 	WORD(OPT_DURABILITY, "durability", "LEVEL", durability_words,
 		"from now on it survives a restart, and the answer waits for the disk (sync) or not "
@@ -297,6 +304,19 @@ const struct ctl_verb ctl_verbs[] = {
 		       "--after takes. A reader that is too slow loses the oldest events and is told how "
 		       "many. It ends with the daemon (status 8), with --timeout (status 7) or --count.",
 		OPTIONS(watch_options), .waits = true, .run = ctl_do_watch },
+	{ .name = "work", .args = "QUEUE -- COMMAND [ARGUMENT...]", .args_min = 2, .args_max = INT_MAX,
+		.arg_kind = ARG_QUEUE,
+		.summary = "take jobs of a lease queue and run a command for each",
+		.doc = "The command gets the payload on its stdin, and WQ_QUEUE, WQ_KEY, WQ_GENERATION, "
+		       "WQ_ATTEMPT, WQ_COALESCED, WQ_DEADLINE_MS, WQ_PARTS, WQ_RUN_TOKEN, WQ_LEASE_TOKEN "
+		       "and WQ_SERVER in its environment. Exit status 0 means done, any other that it "
+		       "failed. The first 64 KiB of its output are kept with the result. While it runs "
+		       "the lease is touched; a command whose lease is lost is ended, TERM first and "
+		       "KILL after five seconds.\n\n"
+		       "TERM or INT: no more jobs, and the end when those it has are over; once more ends "
+		       "their commands. A connection that breaks comes back. One line a job, with --json "
+		       "one value a line.",
+		OPTIONS(work_options), .waits = true, .run = ctl_do_work },
 	{ .name = "stat", .summary = "show the daemon's counters", .run = ctl_do_stat },
 	{ .name = "ping", .summary = "ask whether the daemon answers, and how fast",
 		.run = ctl_do_ping },

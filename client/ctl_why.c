@@ -15,8 +15,8 @@
 
 /* Of the queue, what reasons need. */
 struct queue_facts {
-	bool paused, draining, ordered, no_action;
-	uint64_t running;
+	bool paused, draining, ordered, no_action, lease;
+	uint64_t running, workers;
 	long long max_active; /* -1: not told */
 };
 
@@ -34,6 +34,7 @@ take_queue(const wq_queue_info_t *q, void *arg)
 	f->paused = q->paused;
 	f->draining = q->draining;
 	f->running = q->running;
+	f->workers = q->workers;
 	for (size_t i = 0; i < q->n_settings; i++) {
 		const char *name = q->names[i], *value = q->values[i];
 
@@ -41,8 +42,10 @@ take_queue(const wq_queue_info_t *q, void *arg)
 			f->max_active = strtoll(value, NULL, 10);
 		else if (strcmp(name, "ordered") == 0)
 			f->ordered = value[0] == 't' || value[0] == 'y';
-		else if (strcmp(name, "action") == 0)
+		else if (strcmp(name, "action") == 0) {
 			f->no_action = strcmp(value, "none") == 0;
+			f->lease = strcmp(value, "lease") == 0;
+		}
 	}
 	return 0;
 }
@@ -119,6 +122,18 @@ because_it_waits(struct why *w, wq_state_t state)
 {
 	if (because_of_queue(w, "It is due and held back"))
 		return;
+	if (w->q.lease && w->q.workers == 0) {
+		because(w, "no_worker", "It is due, and no worker has subscribed to its queue.");
+		return;
+	}
+	if (w->q.lease) {
+		because(w, "workers_busy",
+			"It is due and waits for a worker: the %llu that there are have all they "
+			"asked "
+			"for.",
+			(unsigned long long)w->q.workers);
+		return;
+	}
 	if (state == WQ_STATE_HELD)
 		because(w, "held",
 			"It is due and held back behind jobs that were ready before it.");
@@ -147,6 +162,24 @@ because_it_is_idle(struct why *w, const wq_job_info_t *job)
 }
 
 static void
+because_of_lease(struct why *w, const wq_job_info_t *job)
+{
+	char left[CTL_TIME_SIZE];
+
+	ctl_span(job->lease_left_ms, left);
+	if (job->lease_holder[0])
+		because(w, "leased",
+			"A worker has it (%s); its lease ends in %s unless it is touched%s.",
+			job->lease_holder, left, job->lease_touched ? " again" : "");
+	else
+		because(w, "leased",
+			"A worker may still be at it since before the daemon's start; its lease is "
+			"over "
+			"in %s.",
+			left);
+}
+
+static void
 put_reasons(struct why *w, const wq_job_info_t *job)
 {
 	wq_state_t state = job->state;
@@ -157,7 +190,10 @@ put_reasons(struct why *w, const wq_job_info_t *job)
 			"enabled as often.",
 			(unsigned)job->disable_depth);
 	if (state == WQ_STATE_RUNNING) {
-		because(w, "running", "It is running now.");
+		if (job->lease_holder)
+			because_of_lease(w, job);
+		else
+			because(w, "running", "It is running now.");
 		if (!job->pending)
 			return;
 		because(w, "requeued", "It will run once more after this run has ended.");

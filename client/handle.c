@@ -1,5 +1,6 @@
 /* The handle: its life, its options, and the hooks by which an event loop turns it. */
 #include "handle.h"
+#include "worker.h"
 
 #include <errno.h>
 #include <string.h>
@@ -143,7 +144,7 @@ wq_free(wq_t *wq)
 
 	if (!wq)
 		return;
-	MUST(wq->magic == WQ_MAGIC && !wq->busy && !wq->looking);
+	MUST(wq->magic == WQ_MAGIC && !wq->busy && !wq->looking && !wq->worker);
 	wq->busy = 1;
 	wq->freeing = true;
 	link_close(wq);
@@ -212,6 +213,8 @@ wq_timeout_ms(const wq_t *wq)
 		return 0;
 	if (expiry < due)
 		due = expiry;
+	if (wq->worker && worker_next_due(wq->worker) < due)
+		due = worker_next_due(wq->worker);
 	if (due == NEVER_NS)
 		return -1;
 	left = due == 0 ? 0 : due - now_ns();
@@ -245,6 +248,8 @@ wq_process(wq_t *wq, int ready)
 	wq->busy = 1;
 	now = now_ns();
 	deliver_local(wq);
+	if (wq->worker)
+		worker_turn(wq->worker, now);
 	err = link_turn(wq, now, ready);
 	requests_expire(wq, now);
 	wq->busy = 0;

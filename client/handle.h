@@ -82,6 +82,7 @@ struct wq {
 	struct inbox in;
 	struct pending_table pend;
 	struct coalesce_table known;
+	struct wq_worker *worker; /* NULL: none */
 	uint8_t idem_random[IDEM_RANDOM];
 	uint64_t idem_next;
 	uint64_t jitter; /* state of the generator */

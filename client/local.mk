@@ -28,7 +28,8 @@ noinst_LTLIBRARIES += %reldir%/libwqclient.la
 	%reldir%/send.c \
 	%reldir%/tls.c %reldir%/tls.h \
 	%reldir%/watch.c \
-	%reldir%/words.c
+	%reldir%/words.c \
+	%reldir%/worker.c %reldir%/worker.h
 %canon_reldir%_libwqclient_la_LIBADD = proto/libwqpb.la
 
 # An incompatible change of wq.h: current + 1, age 0. A compatible one: current + 1, age + 1.
@@ -52,6 +53,7 @@ noinst_LIBRARIES += %reldir%/libctl.a
 	%reldir%/ctl.h \
 	%reldir%/ctl_args.c \
 	%reldir%/ctl_batch.c \
+	%reldir%/ctl_child.c %reldir%/ctl_child.h \
 	%reldir%/ctl_bench.c \
 	%reldir%/ctl_care.c \
 	%reldir%/ctl_import.c \
@@ -75,6 +77,7 @@ noinst_LIBRARIES += %reldir%/libctl.a
 	%reldir%/ctl_update.c \
 	%reldir%/ctl_verbs.c \
 	%reldir%/ctl_watch.c \
+	%reldir%/ctl_work.c \
 	%reldir%/ctl_why.c \
 	%reldir%/mem.c %reldir%/mem.h
 # Named apart from libwq's.

@@ -72,6 +72,10 @@ show_job(struct look *k, const Wq__V1__JobInfo *j, wq_job_cb each, void *arg)
 		.durability = (wq_durability_t)j->durability,
 		.payload_bytes = j->payload_bytes,
 		.dead = j->dead,
+		.lease_holder = j->lease ? j->lease->holder : NULL,
+		.lease_left_ms = j->lease ? j->lease->left_ms : 0,
+		.lease_token = j->lease ? j->lease->token : 0,
+		.lease_touched = j->lease ? j->lease->touched : 0,
 		.last = j->last ? &last : NULL,
 	};
 
@@ -286,6 +290,7 @@ show_queue(struct look *k, const Wq__V1__QueueInfo *q, wq_queue_cb each, void *a
 		.running = q->running,
 		.paused = q->paused,
 		.draining = q->draining,
+		.workers = q->workers,
 		.n_settings = q->n_settings,
 		.names = names,
 		.values = values,

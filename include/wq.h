@@ -470,6 +470,11 @@ typedef struct wq_job_info {
 	uint64_t payload_bytes;
 	int dead;
 	const wq_run_info_t *last; /* NULL: none kept */
+	const char *
+		lease_holder; /* the worker that has it; "": not known since a restart; NULL: none */
+	int64_t lease_left_ms; /* never below 0 */
+	uint64_t lease_token;  /* 0: not known since a restart */
+	int lease_touched;
 } wq_job_info_t;
 
 typedef struct wq_queue_info {
@@ -480,6 +485,7 @@ typedef struct wq_queue_info {
 	size_t n_settings;
 	const char *const *names;  /* n_settings of them, as in the configuration */
 	const char *const *values; /* text */
+	uint64_t workers;          /* subscribed */
 } wq_queue_info_t;
 
 /*
@@ -615,6 +621,122 @@ typedef struct wq_watch_opts {
  */
 int
 wq_send_watch(wq_t *wq, const wq_watch_opts_t *opts, wq_event_cb cb, void *arg);
+
+/* ---- workers ---- */
+
+/*
+ * A worker takes jobs of queues whose action is lease (docs/workers.md): it is handed so many at a
+ * time, each under a lease that ends when it is not touched, and says how each ended. A handle has
+ * one worker at most; the application turns the handle as always. When the connection breaks, what
+ * the worker has is lost (the daemon gives it to others), and it subscribes again by itself.
+ */
+typedef struct wq_worker wq_worker_t;
+/* A job that the worker has: the application's, until it says how it ended. */
+typedef struct wq_work wq_work_t;
+
+typedef struct wq_work_info {
+	size_t size;
+	const char *queue;
+	const char *key;
+	uint64_t generation;
+	uint32_t attempt;
+	uint32_t coalesced;
+	const void *payload; /* all parts, one behind the other */
+	size_t payload_len;
+	const size_t *parts; /* their lengths */
+	size_t n_parts;
+	int64_t due_ms;
+	int64_t lease_ms; /* its length */
+	uint64_t token;   /* fencing: higher than that of any lease before */
+	uint64_t
+		run_token; /* for the option of that name, on a handle that speaks from inside the run */
+	int lost;          /* the lease is over: others may have the job */
+} wq_work_info_t;
+
+typedef void (*wq_work_cb)(wq_worker_t *worker, wq_work_t *work, void *arg);
+/* 0: subscribed. Below: not (any more). It goes on by itself unless wq_worker_over says otherwise. */
+typedef void (*wq_worker_state_cb)(wq_worker_t *worker, int error, void *arg);
+
+typedef struct wq_worker_opts {
+	size_t size;
+	const char *const *queues; /* at most 64; none: "default" */
+	size_t n_queues;
+	unsigned credits; /* jobs at a time: 1 to 1024; 0: 1 */
+	int manual_touch; /* the application touches. 0: the library does, each third of a lease */
+	wq_work_cb work;  /* a job has come; NULL: wq_worker_next gives it */
+	wq_work_cb lost;  /* its lease is over. Stop, and end it all the same. NULL: not told */
+	wq_worker_state_cb state; /* may be NULL */
+	void *arg;
+} wq_worker_opts_t;
+#define WQ_WORKER_INIT \
+	{ \
+		sizeof(wq_worker_opts_t), NULL, 0, 1, 0, NULL, NULL, NULL, NULL \
+	}
+
+/*
+ * Subscribes. `opts` NULL: the defaults. 0, -EBUSY (the handle has a worker), -EINVAL, -ENOMEM, or
+ * the error of queueing a request. What the daemon says comes by `state`.
+ */
+int
+wq_worker_new(wq_t *wq, const wq_worker_opts_t *opts, wq_worker_t **out);
+/* Ends it: what it has is released as if never begun. Before wq_free, and not inside a callback. NULL
+ * is allowed. */
+void
+wq_worker_free(wq_worker_t *worker);
+/* No more jobs from now on. What it has it keeps. */
+int
+wq_worker_stop(wq_worker_t *worker);
+/* So many jobs at a time from now on, at most 1024; 0: no more for the moment. */
+int
+wq_worker_credits(wq_worker_t *worker, unsigned credits);
+/* 1: it gets no more jobs and has none left. *error (may be NULL): 0, or why the daemon refused. */
+int
+wq_worker_over(const wq_worker_t *worker, int *error);
+/*
+ * Turns the handle until there is a job (of a worker without a `work` callback): 0, WQ_ERR_TIMEOUT
+ * after `timeout_ms` (-1: none), WQ_ERR_CLOSED when it was stopped, or why it is over. Leases are
+ * touched only while the handle is turned: whoever works longer touches himself, or has wq_pool.
+ */
+int
+wq_worker_next(wq_worker_t *worker, int timeout_ms, wq_work_t **out);
+/* Turns the handle until the worker is over and its last words have arrived: 0, or why it is over. */
+int
+wq_worker_run(wq_worker_t *worker);
+
+/* Borrowed until the work has ended. */
+const wq_work_info_t *
+wq_work_get(const wq_work_t *work);
+
+/* How the work ended. All may be left as WQ_END_INIT has them. */
+typedef struct wq_end {
+	size_t size;
+	int exit_code;      /* -1: none */
+	int signal;         /* 0: none */
+	const void *output; /* kept with the result, at most 1 MiB; of a failure: the reason */
+	size_t output_len;
+	int truncated;
+	int64_t retry_after_ms; /* of a failure: -1: as the queue says */
+	wq_durability_t durability;
+} wq_end_t;
+#define WQ_END_INIT \
+	{ \
+		sizeof(wq_end_t), -1, 0, NULL, 0, 0, -1, WQ_DEFAULT \
+	}
+
+/*
+ * The last word on it: done, failed, or never begun. 0: `work` is gone, and `cb` (may be NULL) gets
+ * the answer: -WQ_LEASE_LOST when the lease was over before. Else nothing was sent, and it is still
+ * there. `end` NULL: the defaults.
+ */
+int
+wq_work_finish(wq_work_t *work, const wq_end_t *end, wq_reply_cb cb, void *arg);
+int
+wq_work_fail(wq_work_t *work, const wq_end_t *end, wq_reply_cb cb, void *arg);
+int
+wq_work_release(wq_work_t *work, wq_reply_cb cb, void *arg);
+/* The lease ends so long from now (0: as the queue says). -WQ_LEASE_LOST when it is known to be over. */
+int
+wq_work_touch(wq_work_t *work, int64_t lease_ms);
 
 /* ---- the daemon ---- */
 

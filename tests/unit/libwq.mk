@@ -19,6 +19,11 @@ tests_unit_test_libwq_hot_SOURCES = tests/unit/test_libwq_hot.c tests/fuzz/clien
 tests_unit_test_libwq_hot_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
 tests_unit_test_libwq_hot_LDADD = $(CLIENT_TEST_LIBS)
 
+UNIT_TESTS += tests/unit/test_libwq_worker
+tests_unit_test_libwq_worker_SOURCES = tests/unit/test_libwq_worker.c $(CLIENT_TEST_FILES)
+tests_unit_test_libwq_worker_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
+tests_unit_test_libwq_worker_LDADD = $(CLIENT_TEST_LIBS)
+
 UNIT_TESTS += tests/unit/test_libwq_look
 tests_unit_test_libwq_look_SOURCES = tests/unit/test_libwq_look.c $(CLIENT_TEST_FILES)
 tests_unit_test_libwq_look_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)

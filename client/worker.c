@@ -1,0 +1,657 @@
+/*
+ * A worker: one subscription on a handle, and the work that came by it.
+ *
+ *            subscribe            `more`                 unsubscribe
+ *   IDLE -----------------> ASKED -------> ON ------------------------> ENDING
+ *     ^ |                     |            |                              |
+ *     | +-- stop --> OVER     | broken,    | broken: all work is lost     | last reply, broken
+ *     +-----------------------+ later      | (the daemon gives it away)   v
+ *     +------------------------------------+                             OVER
+ *       refused for good: OVER, with the error
+ *
+ * Work is on the worker's list until the application has said how it ended, even when its
+ * lease is lost: the daemon waits for that word too, before it gives the worker more. Work
+ * of a connection that has broken is answered here. While work is on the list it is touched
+ * each third of its lease.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "handle.h"
+#include "worker.h"
+
+#define WORKER_MAGIC 0x77716b72u
+#define WORK_MAGIC   0x77716a62u
+#define QUEUES_MAX   64u
+#define AGAIN_MS     1000 /* after a refusal that passes */
+
+enum worker_state { W_IDLE, W_ASKED, W_ON, W_ENDING, W_OVER };
+
+#define TO(s) (1u << (s))
+static const unsigned worker_edges[] = {
+	[W_IDLE] = TO(W_ASKED) | TO(W_OVER),
+	[W_ASKED] = TO(W_ON) | TO(W_IDLE) | TO(W_OVER),
+	[W_ON] = TO(W_ENDING) | TO(W_IDLE) | TO(W_OVER),
+	[W_ENDING] = TO(W_OVER),
+	[W_OVER] = 0,
+};
+
+struct wq_work {
+	uint32_t magic;
+	struct wq_work *prev, *next;
+	wq_worker_t *w;
+	wq_work_info_t info;
+	bool stale;        /* its connection is gone: the daemon knows nothing of it */
+	bool waiting;      /* for wq_worker_next */
+	uint64_t touch_id; /* request on its way; 0: none */
+	int64_t touch_ns;  /* when the next is due; NEVER_NS */
+};
+
+struct wq_worker {
+	uint32_t magic;
+	wq_t *wq;
+	enum worker_state state;
+	wq_worker_opts_t opts;    /* its queues are in `queues` */
+	char *queues[QUEUES_MAX]; /* owned */
+	bool stopping;
+	int error; /* OVER because of it */
+	uint64_t sub_id;
+	int64_t again_ns; /* IDLE: when to subscribe */
+	struct wq_work *head, *tail;
+	size_t n_work;
+};
+
+static void
+move(wq_worker_t *w, enum worker_state to)
+{
+	MUST(worker_edges[w->state] & TO(to));
+	w->state = to;
+}
+
+/* ---- work ---- */
+
+static void
+work_link(wq_worker_t *w, struct wq_work *k)
+{
+	k->prev = w->tail;
+	*(w->tail ? &w->tail->next : &w->head) = k;
+	w->tail = k;
+	w->n_work++;
+}
+
+static void
+work_free(struct wq_work *k)
+{
+	wq_worker_t *w = k->w;
+
+	if (k->touch_id)
+		request_abandon(w->wq, k->touch_id);
+	*(k->prev ? &k->prev->next : &w->head) = k->next;
+	*(k->next ? &k->next->prev : &w->tail) = k->prev;
+	w->n_work--;
+	k->magic = 0;
+	mem_free(k);
+}
+
+/* The lease is over; the application is told once. */
+static void
+work_lose(struct wq_work *k)
+{
+	wq_worker_t *w = k->w;
+
+	k->touch_ns = NEVER_NS;
+	if (k->info.lost)
+		return;
+	k->info.lost = 1;
+	if (w->opts.lost)
+		w->opts.lost(w, k, w->opts.arg);
+}
+
+static struct wq_work *
+work_by_token(const wq_worker_t *w, uint64_t token)
+{
+	for (struct wq_work *k = w->head; k; k = k->next)
+		if (k->info.token == token && !k->stale)
+			return k;
+	return NULL;
+}
+
+static int64_t
+touch_after(const wq_worker_t *w, int64_t now, int64_t lease_ms)
+{
+	return w->opts.manual_touch ? NEVER_NS : later_ns(now, lease_ms > 3 ? lease_ms / 3 : 1);
+}
+
+static size_t
+payload_total(const Wq__V1__Leased *l)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n_payload; i++)
+		n += l->payload[i].len;
+	return n;
+}
+
+/* One block: the work, lengths of parts, the payload, names. */
+static struct wq_work *
+work_new(wq_worker_t *w, const Wq__V1__Leased *l)
+{
+	size_t n = payload_total(l), n_queue = strlen(l->queue) + 1, at = 0;
+	struct wq_work *k = mem_zalloc(
+		sizeof *k + l->n_payload * sizeof(size_t) + n + n_queue + l->key.len + 1);
+	size_t *parts;
+	char *p, *names;
+
+	if (!k)
+		return NULL;
+	parts = (size_t *)(k + 1);
+	p = (char *)(parts + l->n_payload);
+	names = p + n;
+	for (size_t i = 0; i < l->n_payload; i++) {
+		parts[i] = l->payload[i].len;
+		if (parts[i])
+			memcpy(p + at, l->payload[i].data, parts[i]);
+		at += parts[i];
+	}
+	memcpy(names, l->queue, n_queue);
+	if (l->key.len)
+		memcpy(names + n_queue, l->key.data, l->key.len);
+	k->magic = WORK_MAGIC;
+	k->w = w;
+	k->info = (wq_work_info_t){
+		.size = sizeof k->info,
+		.queue = names,
+		.key = names + n_queue,
+		.generation = l->generation,
+		.attempt = l->attempt,
+		.coalesced = l->coalesced,
+		.payload = p,
+		.payload_len = n,
+		.parts = parts,
+		.n_parts = l->n_payload,
+		.due_ms = l->due_ms,
+		.lease_ms = l->lease_ms,
+		.token = l->token,
+		.run_token = l->run_token,
+	};
+	return k;
+}
+
+static void
+work_came(wq_worker_t *w, const Wq__V1__Leased *l)
+{
+	struct wq_work *k = work_new(w, l);
+
+	/* Without memory its lease runs out. */
+	if (!k)
+		return;
+	k->touch_ns = touch_after(w, now_ns(), l->lease_ms);
+	work_link(w, k);
+	if (w->opts.work)
+		w->opts.work(w, k, w->opts.arg);
+	else
+		k->waiting = true;
+}
+
+const wq_work_info_t *
+wq_work_get(const wq_work_t *work)
+{
+	MUST(work->magic == WORK_MAGIC);
+	return &work->info;
+}
+
+/* ---- requests about work ---- */
+
+static int
+lease_send(struct wq_work *k, int op, Wq__V1__Lease *l, struct sending *how, uint64_t *id)
+{
+	Wq__V1__Request req = WQ__V1__REQUEST__INIT;
+
+	l->queue = (char *)(uintptr_t)k->info.queue;
+	l->key.data = (uint8_t *)(uintptr_t)k->info.key;
+	l->key.len = strlen(k->info.key);
+	l->token = k->info.token;
+	req.op_case = (Wq__V1__Request__OpCase)op;
+	req.finish = l;
+	how->wait_ms = -1;
+	how->key = k->info.key;
+	return request_send(k->w->wq, &req, how, id);
+}
+
+static void
+touch_done(wq_t *wq, struct pending *p, int error, const Wq__V1__Reply *r)
+{
+	wq_worker_t *w = p->arg;
+
+	(void)wq;
+	(void)error;
+	for (struct wq_work *k = w->head; k; k = k->next) {
+		if (k->touch_id != p->id)
+			continue;
+		k->touch_id = 0;
+		if (r && reply_result(r->status) == -WQ_LEASE_LOST)
+			work_lose(k);
+		return;
+	}
+}
+
+int
+wq_work_touch(wq_work_t *k, int64_t lease_ms)
+{
+	struct sending how = { .rule = RESEND_NEVER, .done = touch_done, .arg = k->w };
+	Wq__V1__Lease l = WQ__V1__LEASE__INIT;
+	int64_t now = now_ns();
+	int err;
+
+	MUST(k->magic == WORK_MAGIC);
+	if (k->info.lost)
+		return -WQ_LEASE_LOST;
+	if (lease_ms > 0) {
+		l.has_lease_ms_case = WQ__V1__LEASE__HAS_LEASE_MS_LEASE_MS;
+		l.lease_ms = lease_ms;
+	}
+	if (k->touch_id)
+		request_abandon(k->w->wq, k->touch_id);
+	k->touch_id = 0;
+	err = lease_send(k, WQ__V1__REQUEST__OP_TOUCH, &l, &how, &k->touch_id);
+	k->touch_ns = touch_after(k->w, now, lease_ms > 0 ? lease_ms : k->info.lease_ms);
+	return err;
+}
+
+static int
+end_read(const wq_end_t *end, wq_end_t *out)
+{
+	wq_end_t e = WQ_END_INIT;
+
+	if (end) {
+		if (end->size < offsetof(wq_end_t, output))
+			return -EINVAL;
+		memcpy(&e, end, end->size < sizeof e ? end->size : sizeof e);
+	}
+	*out = e;
+	return 0;
+}
+
+static void
+end_fill(Wq__V1__Lease *l, const wq_end_t *e)
+{
+	if (e->exit_code >= 0) {
+		l->has_exit_code_case = WQ__V1__LEASE__HAS_EXIT_CODE_EXIT_CODE;
+		l->exit_code = e->exit_code;
+	}
+	if (e->retry_after_ms >= 0) {
+		l->has_retry_after_ms_case = WQ__V1__LEASE__HAS_RETRY_AFTER_MS_RETRY_AFTER_MS;
+		l->retry_after_ms = e->retry_after_ms;
+	}
+	l->signal = e->signal;
+	l->output.data = (uint8_t *)(uintptr_t)e->output;
+	l->output.len = e->output_len;
+	l->truncated = e->truncated != 0;
+	l->durability = (Wq__V1__Durability)e->durability;
+}
+
+/* Sends the last word, and the work is gone; on an error it stays. */
+static int
+work_end(struct wq_work *k, int op, const wq_end_t *end, wq_reply_cb cb, void *arg)
+{
+	wq_t *wq = k->w->wq;
+	struct sending how = { .rule = rule_for_change(wq), .cb = cb, .arg = arg };
+	Wq__V1__Lease l = WQ__V1__LEASE__INIT;
+	wq_reply_t lost = reply_of_error(-WQ_LEASE_LOST, k->info.key);
+	uint8_t idem[IDEM_LEN];
+	wq_end_t e;
+	int err = end_read(end, &e);
+
+	MUST(k->magic == WORK_MAGIC);
+	if (err < 0)
+		return err;
+	how.wait_ms = -1;
+	how.key = k->info.key;
+	if (k->stale) {
+		err = cb ? request_answer(wq, &lost, &how, NULL) : 0;
+	} else {
+		end_fill(&l, &e);
+		l.idempotency_id = idem_for(wq, idem);
+		err = lease_send(k, op, &l, &how, NULL);
+	}
+	if (err == 0)
+		work_free(k);
+	return err;
+}
+
+int
+wq_work_finish(wq_work_t *k, const wq_end_t *end, wq_reply_cb cb, void *arg)
+{
+	return work_end(k, WQ__V1__REQUEST__OP_FINISH, end, cb, arg);
+}
+
+int
+wq_work_fail(wq_work_t *k, const wq_end_t *end, wq_reply_cb cb, void *arg)
+{
+	return work_end(k, WQ__V1__REQUEST__OP_FAIL, end, cb, arg);
+}
+
+int
+wq_work_release(wq_work_t *k, wq_reply_cb cb, void *arg)
+{
+	return work_end(k, WQ__V1__REQUEST__OP_RELEASE, NULL, cb, arg);
+}
+
+/* ---- the subscription ---- */
+
+static void
+say_state(wq_worker_t *w, int error)
+{
+	if (w->opts.state)
+		w->opts.state(w, error, w->opts.arg);
+}
+
+static int
+send_plain(wq_worker_t *w, Wq__V1__Request *req)
+{
+	struct sending how = { .rule = RESEND_NEVER, .wait_ms = -1 };
+
+	return request_send(w->wq, req, &how, NULL);
+}
+
+static int
+send_unsubscribe(wq_worker_t *w)
+{
+	Wq__V1__Request req = WQ__V1__REQUEST__INIT;
+	Wq__V1__Unsubscribe u = WQ__V1__UNSUBSCRIBE__INIT;
+
+	req.op_case = WQ__V1__REQUEST__OP_UNSUBSCRIBE;
+	req.unsubscribe = &u;
+	return send_plain(w, &req);
+}
+
+static void
+sub_more(wq_t *wq, struct pending *p, const Wq__V1__Reply *r)
+{
+	wq_worker_t *w = p->arg;
+	struct wq_work *k;
+
+	(void)wq;
+	if (w->state == W_ASKED) {
+		move(w, W_ON);
+		say_state(w, 0);
+		/* The application may have stopped it, then or before. */
+		if (w->stopping && w->state == W_ON)
+			(void)wq_worker_stop(w);
+	}
+	if (r->leased)
+		work_came(w, r->leased);
+	k = r->revoked ? work_by_token(w, r->revoked->token) : NULL;
+	if (k)
+		work_lose(k);
+}
+
+/* The connection is gone: what came by it is others'. */
+static void
+lose_all(wq_worker_t *w)
+{
+	for (struct wq_work *k = w->head, *next; k; k = next) {
+		next = k->next;
+		k->stale = true;
+		work_lose(k);
+	}
+}
+
+static void
+sub_done(wq_t *wq, struct pending *p, int error, const Wq__V1__Reply *r)
+{
+	wq_worker_t *w = p->arg;
+	int result = r ? reply_result(r->status) : error;
+
+	w->sub_id = 0;
+	if (r && result < 0)
+		message_set(wq, r->message);
+	if (!r)
+		lose_all(w);
+	if (result == 0 || w->stopping || wq->freeing) {
+		w->error = w->stopping ? 0 : result;
+		move(w, W_OVER);
+	} else if (!r || wq_retriable(result)) {
+		move(w, W_IDLE);
+		w->again_ns = r ? later_ns(now_ns(), AGAIN_MS) : 0;
+	} else {
+		w->error = result;
+		move(w, W_OVER);
+	}
+	say_state(w, result);
+}
+
+static int
+subscribe(wq_worker_t *w)
+{
+	struct sending how = {
+		.rule = RESEND_NEVER, .wait_ms = -1, .done = sub_done, .more = sub_more, .arg = w
+	};
+	Wq__V1__Request req = WQ__V1__REQUEST__INIT;
+	Wq__V1__Subscribe s = WQ__V1__SUBSCRIBE__INIT;
+	int err;
+
+	s.queues = w->queues;
+	s.n_queues = w->opts.n_queues;
+	s.credits = w->opts.credits;
+	req.op_case = WQ__V1__REQUEST__OP_SUBSCRIBE;
+	req.subscribe = &s;
+	err = request_send(w->wq, &req, &how, &w->sub_id);
+	if (err == 0)
+		move(w, W_ASKED);
+	return err;
+}
+
+/* ---- life ---- */
+
+static int
+opts_read(const wq_worker_opts_t *opts, wq_worker_opts_t *out)
+{
+	wq_worker_opts_t o = WQ_WORKER_INIT;
+
+	if (opts) {
+		if (opts->size < offsetof(wq_worker_opts_t, manual_touch))
+			return -EINVAL;
+		memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
+	}
+	if (o.n_queues > QUEUES_MAX)
+		return -EINVAL;
+	*out = o;
+	return 0;
+}
+
+static void
+worker_delete(wq_worker_t *w)
+{
+	for (size_t i = 0; i < QUEUES_MAX; i++)
+		mem_free(w->queues[i]);
+	w->magic = 0;
+	mem_free(w);
+}
+
+static int
+copy_queues(wq_worker_t *w)
+{
+	for (size_t i = 0; i < w->opts.n_queues; i++) {
+		const char *name = w->opts.queues[i];
+		int err = name_check(w->wq, "queue's name", name, QUEUE_MAX);
+		size_t n = name ? strlen(name) + 1 : 1;
+
+		if (err < 0)
+			return err;
+		w->queues[i] = mem_zalloc(n);
+		if (!w->queues[i])
+			return -ENOMEM;
+		memcpy(w->queues[i], name ? name : "", n);
+	}
+	return 0;
+}
+
+int
+wq_worker_new(wq_t *wq, const wq_worker_opts_t *opts, wq_worker_t **out)
+{
+	wq_worker_t *w;
+	int err;
+
+	if (wq->worker)
+		return -EBUSY;
+	w = mem_zalloc(sizeof *w);
+	if (!w)
+		return -ENOMEM;
+	w->magic = WORKER_MAGIC;
+	w->wq = wq;
+	err = opts_read(opts, &w->opts);
+	if (err == 0)
+		err = copy_queues(w);
+	if (err == 0)
+		err = subscribe(w);
+	if (err < 0) {
+		worker_delete(w);
+		return err;
+	}
+	wq->worker = w;
+	*out = w;
+	return 0;
+}
+
+void
+wq_worker_free(wq_worker_t *w)
+{
+	if (!w)
+		return;
+	MUST(w->magic == WORKER_MAGIC);
+	w->stopping = true;
+	if (w->state == W_ON)
+		(void)send_unsubscribe(w);
+	while (w->head)
+		if (wq_work_release(w->head, NULL, NULL) < 0)
+			work_free(w->head);
+	if (w->sub_id)
+		request_abandon(w->wq, w->sub_id);
+	w->wq->worker = NULL;
+	worker_delete(w);
+}
+
+int
+wq_worker_stop(wq_worker_t *w)
+{
+	int err = 0;
+
+	MUST(w->magic == WORKER_MAGIC);
+	w->stopping = true;
+	if (w->state == W_IDLE)
+		move(w, W_OVER);
+	if (w->state != W_ON)
+		return 0;
+	err = send_unsubscribe(w);
+	if (err == 0)
+		move(w, W_ENDING);
+	return err;
+}
+
+int
+wq_worker_credits(wq_worker_t *w, unsigned credits)
+{
+	Wq__V1__Request req = WQ__V1__REQUEST__INIT;
+	Wq__V1__Credits c = WQ__V1__CREDITS__INIT;
+
+	MUST(w->magic == WORKER_MAGIC);
+	w->opts.credits = credits;
+	/* Otherwise the subscription asks for them. */
+	if (w->state != W_ON)
+		return 0;
+	c.credits = credits;
+	req.op_case = WQ__V1__REQUEST__OP_CREDITS;
+	req.credits = &c;
+	return send_plain(w, &req);
+}
+
+int
+wq_worker_over(const wq_worker_t *w, int *error)
+{
+	MUST(w->magic == WORKER_MAGIC);
+	if (error)
+		*error = w->error;
+	return w->state == W_OVER && w->n_work == 0;
+}
+
+/* ---- turns ---- */
+
+void
+worker_turn(wq_worker_t *w, int64_t now)
+{
+	if (w->state == W_IDLE && w->again_ns <= now && subscribe(w) < 0)
+		w->again_ns = later_ns(now, AGAIN_MS);
+	for (struct wq_work *k = w->head; k; k = k->next)
+		if (k->touch_ns <= now && wq_work_touch(k, 0) < 0)
+			k->touch_ns = later_ns(now, AGAIN_MS);
+}
+
+int64_t
+worker_next_due(const wq_worker_t *w)
+{
+	int64_t due = w->state == W_IDLE ? w->again_ns : NEVER_NS;
+
+	for (const struct wq_work *k = w->head; k; k = k->next)
+		if (k->touch_ns < due)
+			due = k->touch_ns;
+	return due;
+}
+
+/* ---- blocking ---- */
+
+static struct wq_work *
+first_waiting(const wq_worker_t *w)
+{
+	for (struct wq_work *k = w->head; k; k = k->next)
+		if (k->waiting)
+			return k;
+	return NULL;
+}
+
+static bool
+something_to_do(const wq_t *wq, const void *arg)
+{
+	const wq_worker_t *w = arg;
+
+	(void)wq;
+	return first_waiting(w) || w->state == W_OVER;
+}
+
+int
+wq_worker_next(wq_worker_t *w, int timeout_ms, wq_work_t **out)
+{
+	int64_t until = timeout_ms < 0 ? NEVER_NS : later_ns(now_ns(), timeout_ms);
+	int err = call_begin(w->wq);
+
+	MUST(w->magic == WORKER_MAGIC);
+	while (err == 0 && !something_to_do(w->wq, w))
+		err = turn_until(w->wq, something_to_do, w, until);
+	if (first_waiting(w)) {
+		*out = first_waiting(w);
+		(*out)->waiting = false;
+		return 0;
+	}
+	if (w->state == W_OVER)
+		return w->error < 0 ? w->error : WQ_ERR_CLOSED;
+	return err;
+}
+
+static bool
+worker_over(const wq_t *wq, const void *arg)
+{
+	const wq_worker_t *w = arg;
+
+	return wq_worker_over(w, NULL) && wq_in_flight(wq) == 0;
+}
+
+int
+wq_worker_run(wq_worker_t *w)
+{
+	int err = call_begin(w->wq);
+
+	/* An error of one turn is a connection that comes back. */
+	while (err == 0 && !worker_over(w->wq, w))
+		(void)turn_until(w->wq, worker_over, w, NEVER_NS);
+	return err < 0 ? err : w->error;
+}
