@@ -29,6 +29,7 @@ noinst_LTLIBRARIES += %reldir%/libwqclient.la
 	%reldir%/tls.c %reldir%/tls.h \
 	%reldir%/watch.c \
 	%reldir%/words.c \
+	%reldir%/work.c \
 	%reldir%/worker.c %reldir%/worker.h
 %canon_reldir%_libwqclient_la_LIBADD = proto/libwqpb.la
 
