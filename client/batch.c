@@ -159,6 +159,7 @@ keep_known(wq_batch_t *b, const char *queue, int64_t delay_ms, const wq_update_o
 	k = &b->known[b->n];
 	*k = (struct batch_known){ .opts = *o, .delay_ms = delay_ms };
 	k->opts.payload = NULL;
+	k->opts.command = NULL; /* likewise n_command */
 	if (k->opts.idempotency_id)
 		k->opts.idempotency_id = ""; /* that there is one is all that counts */
 	return keep_queue(b, queue, &k->queue);

@@ -218,11 +218,18 @@ int
 wq_cancel(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode, int timeout_ms,
 	wq_result_t *result)
 {
+	return wq_cancel_with(wq, queue, key, mode, timeout_ms, NULL, result);
+}
+
+int
+wq_cancel_with(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode, int timeout_ms,
+	const wq_change_opts_t *opts, wq_result_t *result)
+{
 	struct call c = { .out = result };
 	int err = call_begin(wq);
 
 	if (err == 0)
-		err = cancel_ask(wq, queue, key, mode, timeout_ms, call_reply, &c, &c.id);
+		err = cancel_ask(wq, queue, key, mode, timeout_ms, opts, call_reply, &c, &c.id);
 	if (err < 0)
 		return err;
 	return call_wait(wq, &c, mode == WQ_CANCEL_PLAIN ? 0 : timeout_ms);
@@ -265,10 +272,17 @@ wq_wait(wq_t *wq, const char *queue, const char *key, uint64_t generation, int t
 int
 wq_job(wq_t *wq, wq_job_op_t op, const char *queue, const char *key, wq_result_t *result)
 {
+	return wq_job_with(wq, op, queue, key, NULL, result);
+}
+
+int
+wq_job_with(wq_t *wq, wq_job_op_t op, const char *queue, const char *key,
+	const wq_change_opts_t *opts, wq_result_t *result)
+{
 	struct call c = { .out = result };
 	int err = call_begin(wq);
 
 	if (err == 0)
-		err = job_ask(wq, op, queue, key, call_reply, &c, &c.id);
+		err = job_ask(wq, op, queue, key, opts, call_reply, &c, &c.id);
 	return err < 0 ? err : call_wait(wq, &c, 0);
 }

@@ -168,6 +168,7 @@ import_fill(Wq__V1__ImportJob *m, const wq_saved_job_t *o, int dry_run)
 	m->coalesced = o->coalesced;
 	m->disable_depth = o->disable_depth;
 	m->dead = o->dead != 0;
+	m->command = o->command != 0;
 	m->durability = (Wq__V1__Durability)o->durability;
 }
 

@@ -155,7 +155,7 @@ static bool
 is_plain(int64_t delay_ms, const wq_update_opts_t *o)
 {
 	return o && delay_ms > 0 && o->at_ms == -1 && o->slack_ms >= 0 && o->align_ms == 0 &&
-		o->payload_mode == WQ_PAYLOAD_KEEP && !o->idempotency_id &&
+		o->payload_mode == WQ_PAYLOAD_KEEP && !o->idempotency_id && o->n_command == 0 &&
 		(o->mode == WQ_SET || o->mode == WQ_LATER);
 }
 

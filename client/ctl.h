@@ -101,6 +101,7 @@ enum ctl_option_id {
 	OPT_SHIFT_OVERDUE,
 	OPT_JOBS,
 	OPT_ONCE,
+	OPT_KEY,
 	OPT_N
 };
 
@@ -171,8 +172,15 @@ struct ctl_value {
 struct ctl_reply_slot {
 	struct ctl_target target;
 	int (*show)(struct ctl *c, const struct ctl_target *t, const wq_reply_t *reply);
+	void *more; /* the shower's */
 	int exit;
 	bool answered, abandoned;
+};
+
+/* What a payload option names, read. */
+struct ctl_payload {
+	char *buf; /* owned: mem_free */
+	size_t len;
 };
 
 struct ctl {
@@ -243,6 +251,11 @@ ctl_arg_target(struct ctl *c, int i, struct ctl_target *t);
 /* ---- handlers ---- */
 int
 ctl_do_update(struct ctl *c);
+/* The payload options, into `opts`: 0 or an exit status with the error printed. */
+int
+ctl_take_payload(struct ctl *c, wq_update_opts_t *opts, struct ctl_payload *file);
+int
+ctl_do_run(struct ctl *c);
 /* Targets and delays from stdin; the rest of each update from `opts`. */
 int
 ctl_do_batch(struct ctl *c, const wq_update_opts_t *opts);

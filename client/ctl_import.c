@@ -163,6 +163,7 @@ read_job(struct import *im, struct fields *f, wq_saved_job_t *job)
 	job->coalesced = (uint32_t)field_number(f, "coalesced", 0, UINT32_MAX);
 	job->disable_depth = (uint32_t)field_number(f, "disable_depth", 0, UINT32_MAX);
 	job->dead = field_flag(f, "dead");
+	job->command = field_flag(f, "command");
 	shift_overdue(im, job);
 }
 

@@ -2,6 +2,16 @@
 #include "ctl_out.h"
 #include "ctl_show.h"
 
+static wq_change_opts_t
+change_opts(const struct ctl *c)
+{
+	wq_change_opts_t o = WQ_CHANGE_INIT;
+
+	o.durability = (wq_durability_t)ctl_num(c, OPT_DURABILITY, WQ_DEFAULT);
+	o.idempotency_id = c->opt[OPT_ID].text;
+	return o;
+}
+
 /* `cancel` is too late when a run goes on; with --wait or --kill that run has ended by now. */
 static int
 show_cancel_waited(struct ctl *c, const struct ctl_target *t, const wq_reply_t *reply)
@@ -17,6 +27,7 @@ ctl_do_cancel(struct ctl *c)
 	wq_cancel_mode_t mode = ctl_given(c, OPT_KILL) ? WQ_CANCEL_KILL
 		: ctl_given(c, OPT_WAIT)               ? WQ_CANCEL_WAIT
 						       : WQ_CANCEL_PLAIN;
+	wq_change_opts_t opts = change_opts(c);
 	struct ctl_target t;
 	int rc;
 
@@ -26,7 +37,8 @@ ctl_do_cancel(struct ctl *c)
 		return rc;
 	ctl_expect(c, &t, mode == WQ_CANCEL_PLAIN ? ctl_show_reply : show_cancel_waited);
 	return ctl_await(c,
-		wq_send_cancel(c->wq, t.queue, t.key, mode, ctl_wait_ms(c), ctl_on_reply, c),
+		wq_send_cancel_with(
+			c->wq, t.queue, t.key, mode, ctl_wait_ms(c), &opts, ctl_on_reply, c),
 		mode != WQ_CANCEL_PLAIN);
 }
 
@@ -93,11 +105,13 @@ ctl_do_job_op(struct ctl *c)
 {
 	wq_job_op_t op = (wq_job_op_t)c->verb->op;
 	bool always = op == WQ_OP_DISABLE || op == WQ_OP_DELETE;
+	wq_change_opts_t opts = change_opts(c);
 	struct ctl_target t;
 	int rc;
 
 	if ((rc = ctl_arg_target(c, 0, &t)) || (rc = ctl_connect(c)))
 		return rc;
 	ctl_expect(c, &t, always ? show_always_done : ctl_show_reply);
-	return ctl_await(c, wq_send_job(c->wq, op, t.queue, t.key, ctl_on_reply, c), false);
+	return ctl_await(
+		c, wq_send_job_with(c->wq, op, t.queue, t.key, &opts, ctl_on_reply, c), false);
 }

@@ -35,6 +35,11 @@ put_job_block(const wq_job_info_t *job)
 		printf(", %s left%s\n", ctl_span(job->lease_left_ms, left),
 			job->lease_touched ? ", touched" : "");
 	}
+	if (job->command) {
+		fputs("command     ", stdout);
+		ctl_put_command(job);
+		putchar('\n');
+	}
 	if (job->last) {
 		fputs("last run    ", stdout);
 		ctl_put_run(job->last);
@@ -98,6 +103,9 @@ put_row(const wq_job_info_t *job, int64_t now_ms)
 	}
 	printf("%-8s  %-23s  %-13s  %9u  ", job_word(job), at, when, (unsigned)job->coalesced);
 	ctl_put_target(job->queue, job->key);
+	if (job->has_command)
+		fputs("  -- ", stdout);
+	ctl_put_command(job);
 	putchar('\n');
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ctl_mem.h"
 #include "ctl_out.h"
 #include "ctl_text.h"
 #include "ctl_time.h"
@@ -72,6 +73,18 @@ json_lease(const wq_job_info_t *job)
 	return j;
 }
 
+/* null: there is one, but the list was too long to show it. */
+static json_t *
+ctl_json_command(const wq_job_info_t *job)
+{
+	json_t *v = job->command ? json_array() : json_null();
+
+	for (size_t i = 0; i < job->n_command; i++)
+		if (json_array_append_new(v, ctl_text_jsons(job->command[i])) < 0)
+			ctl_no_memory();
+	return v;
+}
+
 json_t *
 ctl_json_job(const wq_job_info_t *job)
 {
@@ -91,6 +104,8 @@ ctl_json_job(const wq_job_info_t *job)
 	ctl_json_set(j, "durability", ctl_text_jsons(durability_word(job->durability)));
 	ctl_json_set(j, "payload_bytes", json_integer((json_int_t)job->payload_bytes));
 	ctl_json_set(j, "dead", json_boolean(job->dead));
+	if (job->has_command)
+		ctl_json_set(j, "command", ctl_json_command(job));
 	ctl_json_set(j, "last", job->last ? ctl_json_run(job->last) : json_null());
 	ctl_json_set(j, "lease", job->lease_holder ? json_lease(job) : json_null());
 	return j;
@@ -143,6 +158,40 @@ ctl_put_target(const char *queue, const char *key)
 	ctl_text_puts(stdout, queue);
 	putchar('/');
 	ctl_text_puts(stdout, key);
+}
+
+/* As a shell would take it. */
+static void
+put_word(const char *word)
+{
+	size_t n = strlen(word), at = 0;
+
+	if (n > 0 && strcspn(word, " \t\n\"'\\$`*?;&|<>()[]{}!#~") == n) {
+		ctl_text_puts(stdout, word);
+		return;
+	}
+	putchar('\'');
+	while (at < n) {
+		size_t part = strcspn(word + at, "'");
+
+		ctl_text_put(stdout, word + at, part);
+		at += part;
+		if (at < n) {
+			fputs("'\\''", stdout);
+			at++;
+		}
+	}
+	putchar('\'');
+}
+
+void
+ctl_put_command(const wq_job_info_t *job)
+{
+	for (size_t i = 0; i < job->n_command; i++) {
+		if (i)
+			putchar(' ');
+		put_word(job->command[i]);
+	}
 }
 
 void

@@ -21,6 +21,9 @@ ctl_json_reply(const struct ctl_target *t, const wq_reply_t *reply);
 /* QUEUE/KEY, harmless. */
 void
 ctl_put_target(const char *queue, const char *key);
+/* The words of its command, quoted where a reader needs it. */
+void
+ctl_put_command(const wq_job_info_t *job);
 /* "2026-03-01 08:30:00.250 (in 12.345s)", or "-" for a negative one. */
 void
 ctl_put_time(int64_t ms);

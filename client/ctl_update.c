@@ -13,14 +13,9 @@
 /* More than any daemon takes; what is refused here need not be sent. */
 #define PAYLOAD_FILE_MAX (16u << 20)
 
-struct payload {
-	char *buf;
-	size_t len;
-};
-
 /* Reads all of `fd`: 0 or -errno. */
 static int
-read_all(int fd, struct payload *p)
+read_all(int fd, struct ctl_payload *p)
 {
 	size_t room = 0;
 	ssize_t n;
@@ -40,7 +35,7 @@ read_all(int fd, struct payload *p)
 }
 
 static int
-read_file(struct ctl *c, const char *path, struct payload *p)
+read_file(struct ctl *c, const char *path, struct ctl_payload *p)
 {
 	bool from_stdin = strcmp(path, "-") == 0;
 	int fd = from_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
@@ -54,9 +49,8 @@ read_file(struct ctl *c, const char *path, struct payload *p)
 	return rc < 0 ? ctl_fail_errno(c, what, -rc) : 0;
 }
 
-/* The payload options: 0 or an exit status. */
-static int
-take_payload(struct ctl *c, wq_update_opts_t *opts, struct payload *file)
+int
+ctl_take_payload(struct ctl *c, wq_update_opts_t *opts, struct ctl_payload *file)
 {
 	const char *text = c->opt[OPT_PAYLOAD].text, *path = c->opt[OPT_PAYLOAD_FILE].text;
 	int rc;
@@ -144,13 +138,13 @@ int
 ctl_do_update(struct ctl *c)
 {
 	wq_update_opts_t opts = WQ_UPDATE_INIT;
-	struct payload file = { NULL, 0 };
+	struct ctl_payload file = { NULL, 0 };
 	int rc;
 
 	if (ctl_given(c, OPT_ALIGN_EXACT) && !ctl_given(c, OPT_ALIGN))
 		return ctl_usage(c, "--align-exact needs --align");
 	take_options(c, &opts);
-	rc = take_payload(c, &opts, &file);
+	rc = ctl_take_payload(c, &opts, &file);
 	if (rc == 0)
 		rc = ctl_given(c, OPT_STDIN) ? update_batch(c, &opts) : update_one(c, &opts);
 	mem_free(file.buf);

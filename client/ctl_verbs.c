@@ -76,6 +76,12 @@ const size_t ctl_n_global_options = ARRAY_LEN(ctl_global_options);
 	WORD(OPT_TIMERS, "timers", "WHAT", timers_words, \
 		"what becomes of armed timers: keep (default), expedite (due now) or cancel")
 
+/* What the other changes of a job share. */
+#define CHANGE_OPTIONS \
+	VALUE(OPT_ID, "id", KIND_TEXT, "ID", \
+		"idempotency id: sent again with the same one, it is done once"), \
+	DURABILITY
+
 /* What update and schedule share. */
 #define UPDATE_OPTIONS \
 	KEY_QUEUE, \
@@ -111,10 +117,24 @@ static const struct ctl_option update_options[] = {
 	UPDATE_OPTIONS,
 };
 static const struct ctl_option schedule_options[] = { UPDATE_OPTIONS };
+static const struct ctl_option run_options[] = {
+	VALUE(OPT_QUEUE, "queue", KIND_QUEUE, "QUEUE", "the queue; default: default"),
+	VALUE(OPT_KEY, "key", KIND_TEXT, "KEY",
+		"the job: one that is pending gets this command and deadline instead; default: a new "
+		"one, its key made by the daemon"),
+	DURATION(OPT_IN, "in", "after this delay; default: now"),
+	VALUE(OPT_AT, "at", KIND_TIME, "TIME", "at this point in time (RFC 3339)"),
+	FLAG(OPT_WAIT, "wait", "wait for the run's final result, show it, and end with its status"),
+	VALUE(OPT_PAYLOAD, "payload", KIND_TEXT, "TEXT", "the command's standard input"),
+	VALUE(OPT_PAYLOAD_FILE, "payload-file", KIND_FILE, "FILE",
+		"the same with the file's content; - reads stdin"),
+	CHANGE_OPTIONS,
+};
 static const struct ctl_option cancel_options[] = {
 	KEY_QUEUE,
 	FLAG(OPT_WAIT, "wait", "return when no run of the job is left either"),
 	FLAG(OPT_KILL, "kill", "stop a run (TERM, then KILL), then as --wait"),
+	CHANGE_OPTIONS,
 };
 static const struct ctl_option flush_options[] = {
 	VALUE(OPT_QUEUE, "queue", KIND_QUEUE, "QUEUE",
@@ -128,6 +148,7 @@ static const struct ctl_option wait_options[] = {
 		"the run of this number instead of the newest"),
 };
 static const struct ctl_option key_options[] = { KEY_QUEUE };
+static const struct ctl_option job_op_options[] = { KEY_QUEUE, CHANGE_OPTIONS };
 static const struct ctl_option list_options[] = {
 	VALUE(OPT_QUEUE, "queue", KIND_QUEUE, "QUEUE", "of this queue alone"),
 	VALUE(OPT_PREFIX, "prefix", KIND_TEXT, "TEXT", "keys that begin so"),
@@ -214,6 +235,16 @@ const struct ctl_verb ctl_verbs[] = {
 		.summary = "as update, but the first deadline counts",
 		.doc = "A job that is pending already is left as it is: UNCHANGED.",
 		OPTIONS(schedule_options), .op = WQ_KEEP, .run = ctl_do_update },
+	{ .name = "run", .args = "-- COMMAND...", .args_min = 1, .args_max = 1024,
+		.summary = "have a command run by the daemon, now or later",
+		.doc = "A job that has a command of its own instead of its queue's handler, without a "
+		       "shell. It survives a restart, and retries, like any other. It runs as the "
+		       "queue's handler would; in a queue without one as the daemon's user in /, "
+		       "with no time limit. It is for root and the daemon's own user over a "
+		       "unix socket, unless allow_command says nobody (status 5). With --wait the exit "
+		       "status is 6 when the run failed or was cancelled; a wqctl that is "
+		       "interrupted leaves the run alone.",
+		OPTIONS(run_options), .waits = true, .run = ctl_do_run },
 	{ .name = "cancel", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
 		.summary = "take the pending run away",
 		.doc = "A run that goes on is left alone, and the exit status is 1 when there was "
@@ -244,16 +275,16 @@ const struct ctl_verb ctl_verbs[] = {
 		OPTIONS(history_options), .run = ctl_do_history },
 	{ .name = "kick", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
 		.summary = "make an armed job ready now; run a dead one again",
-		OPTIONS(key_options), .op = WQ_OP_KICK, .run = ctl_do_job_op },
+		OPTIONS(job_op_options), .op = WQ_OP_KICK, .run = ctl_do_job_op },
 	{ .name = "disable", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
 		.summary = "cancel, and refuse updates until enabled as often",
-		OPTIONS(key_options), .op = WQ_OP_DISABLE, .run = ctl_do_job_op },
+		OPTIONS(job_op_options), .op = WQ_OP_DISABLE, .run = ctl_do_job_op },
 	{ .name = "enable", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
 		.summary = "take one disable back",
-		OPTIONS(key_options), .op = WQ_OP_ENABLE, .run = ctl_do_job_op },
+		OPTIONS(job_op_options), .op = WQ_OP_ENABLE, .run = ctl_do_job_op },
 	{ .name = "delete", .args = "TARGET", .args_min = 1, .args_max = 1, .arg_kind = ARG_TARGET,
 		.summary = "cancel, and forget the job with its results",
-		OPTIONS(key_options), .op = WQ_OP_DELETE, .run = ctl_do_job_op },
+		OPTIONS(job_op_options), .op = WQ_OP_DELETE, .run = ctl_do_job_op },
 	{ .name = "queue list", .summary = "list queues", .run = ctl_do_queue_list },
 	{ .name = "queue show", .args = "QUEUE", .args_min = 1, .args_max = 1, .arg_kind = ARG_QUEUE,
 		.summary = "show a queue's settings and counts", .run = ctl_do_queue_show },

@@ -205,7 +205,7 @@ put_reasons(struct why *w, const wq_job_info_t *job)
 		because_it_is_idle(w, job);
 	else if (job->state != WQ_STATE_RUNNING)
 		because_it_waits(w, state);
-	if (w->q.no_action && job->pending)
+	if (w->q.no_action && job->pending && !job->has_command)
 		because(w, "no_action",
 			"Its queue has action none: nothing is executed when it "
 			"is due, the firing is recorded.");
@@ -221,6 +221,11 @@ explain(const wq_job_info_t *job, void *arg)
 		ctl_put_target(job->queue, job->key);
 		printf(" is %s.\n", job->dead ? "dead" : wq_state_word(job->state));
 		put_reasons(w, job);
+		if (job->command) {
+			fputs("It runs a command of its own: ", stdout);
+			ctl_put_command(job);
+			putchar('\n');
+		}
 		return 0;
 	}
 	w->reasons = json_array();

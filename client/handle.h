@@ -24,17 +24,18 @@
 
 #define NS_PER_MS 1000000ll
 
-#define WQ_MAGIC    0x77715f74u
-#define KEY_MAX     255u
-#define QUEUE_MAX   128u
-#define BATCH_MAX   4096u
-#define REQUEST_MAX (16u << 20) /* bytes, while the daemon's own limit is not known */
-#define REPLY_MAX   (16u << 20) /* bytes of one reply frame; wqd keeps to 4 MiB */
-#define SCRATCH_MAX (64u << 20) /* bytes of one decoded reply */
-#define HELLO_MAX   128u        /* bytes of our hello with its length */
-#define MESSAGE_MAX 512u
-#define IDEM_RANDOM 12u
-#define IDEM_LEN    (IDEM_RANDOM + 8u)
+#define WQ_MAGIC          0x77715f74u
+#define KEY_MAX           255u
+#define QUEUE_MAX         128u
+#define BATCH_MAX         4096u
+#define COMMAND_WORDS_MAX 1024u
+#define REQUEST_MAX       (16u << 20) /* bytes, while the daemon's own limit is not known */
+#define REPLY_MAX         (16u << 20) /* bytes of one reply frame; wqd keeps to 4 MiB */
+#define SCRATCH_MAX       (64u << 20) /* bytes of one decoded reply */
+#define HELLO_MAX         128u        /* bytes of our hello with its length */
+#define MESSAGE_MAX       512u
+#define IDEM_RANDOM       12u
+#define IDEM_LEN          (IDEM_RANDOM + 8u)
 
 /* ---- the connection (conn.c) ---- */
 
@@ -268,13 +269,15 @@ update_opts_read(const wq_update_opts_t *opts, wq_update_opts_t *out);
 int
 update_fill(wq_t *wq, struct hot_update *u, const char *queue, const char *key, int64_t delay_ms,
 	const wq_update_opts_t *o, uint8_t idem[IDEM_LEN]);
+int
+update_check_command(wq_t *wq, const wq_update_opts_t *o);
 /* As the wq_send_ calls, with *id for request_abandon. */
 int
 update_ask(wq_t *wq, const char *queue, const char *key, int64_t delay_ms,
 	const wq_update_opts_t *opts, wq_reply_cb cb, void *arg, uint64_t *id);
 int
 cancel_ask(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode, int timeout_ms,
-	wq_reply_cb cb, void *arg, uint64_t *id);
+	const wq_change_opts_t *opts, wq_reply_cb cb, void *arg, uint64_t *id);
 int
 flush_ask(wq_t *wq, const char *queue, const char *key, int now, int timeout_ms, wq_reply_cb cb,
 	void *arg, uint64_t *id);
@@ -285,8 +288,8 @@ int
 wait_ask(wq_t *wq, const char *queue, const char *key, uint64_t generation, int timeout_ms,
 	wq_reply_cb cb, void *arg, uint64_t *id);
 int
-job_ask(wq_t *wq, wq_job_op_t op, const char *queue, const char *key, wq_reply_cb cb, void *arg,
-	uint64_t *id);
+job_ask(wq_t *wq, wq_job_op_t op, const char *queue, const char *key, const wq_change_opts_t *opts,
+	wq_reply_cb cb, void *arg, uint64_t *id);
 
 /* Updates of the batch that were sent, each of which gets a result. */
 size_t

@@ -73,11 +73,33 @@ put_text(uint8_t *p, unsigned field, struct hot_text s)
 	return p + s.n;
 }
 
+/* One of a list: written though it be empty. */
+static uint8_t *
+put_word(uint8_t *p, unsigned field, const char *word)
+{
+	size_t n = strlen(word);
+
+	*p++ = (uint8_t)BYTES(field);
+	p = put_varint(p, n);
+	memcpy(p, word, n);
+	return p + n;
+}
+
+static size_t
+command_room(const wq_update_opts_t *o)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->n_command; i++)
+		n += strlen(o->command[i]) + TEXT_MAX;
+	return n;
+}
+
 size_t
 hot_update_room(const struct hot_update *u)
 {
-	return u->key.n + u->queue.n + u->idem.n + u->o->payload_len + 4 * TEXT_MAX +
-		10 * NUMBER_MAX + SPILL;
+	return command_room(u->o) + u->key.n + u->queue.n + u->idem.n + u->o->payload_len +
+		4 * TEXT_MAX + 10 * NUMBER_MAX + SPILL;
 }
 
 size_t
@@ -100,13 +122,15 @@ hot_put_update(uint8_t *dst, const struct hot_update *u)
 	p = put_text(p, 12, hot_text(o->payload, o->payload_len));
 	p = put_number(p, 13, (int32_t)o->durability);
 	p = put_text(p, 14, u->idem);
+	for (size_t i = 0; i < o->n_command; i++)
+		p = put_word(p, 15, o->command[i]);
 	return (size_t)(p - dst);
 }
 
 size_t
 hot_cancel_room(const struct hot_cancel *c)
 {
-	return c->key.n + c->queue.n + c->idem.n + 3 * TEXT_MAX + 2 * NUMBER_MAX + SPILL;
+	return c->key.n + c->queue.n + c->idem.n + 3 * TEXT_MAX + 3 * NUMBER_MAX + SPILL;
 }
 
 size_t
@@ -118,6 +142,7 @@ hot_put_cancel(uint8_t *dst, const struct hot_cancel *c)
 	p = put_number(p, 3, (int32_t)c->mode);
 	if (c->timeout_ms != -1)
 		p = put_there(p, 4, c->timeout_ms);
+	p = put_number(p, 5, (int32_t)c->durability);
 	p = put_text(p, 6, c->idem);
 	return (size_t)(p - dst);
 }

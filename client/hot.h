@@ -42,6 +42,7 @@ struct hot_cancel {
 	struct hot_text key, queue, idem;
 	wq_cancel_mode_t mode;
 	int64_t timeout_ms; /* -1: none */
+	wq_durability_t durability;
 };
 
 /* Room that the operation needs at most; more may be written than it takes. */

@@ -70,6 +70,7 @@ noinst_LIBRARIES += %reldir%/libctl.a
 	%reldir%/ctl_mem.c %reldir%/ctl_mem.h \
 	%reldir%/ctl_out.c %reldir%/ctl_out.h \
 	%reldir%/ctl_queue.c \
+	%reldir%/ctl_run.c \
 	%reldir%/ctl_show.c %reldir%/ctl_show.h \
 	%reldir%/ctl_sort.c %reldir%/ctl_sort.h \
 	%reldir%/ctl_target.c %reldir%/ctl_target.h \

@@ -53,6 +53,29 @@ text(const char *s)
 
 /* ---- jobs ---- */
 
+/* The words, NULL-terminated. False: no memory. */
+static bool
+show_command(struct look *k, const Wq__V1__JobInfo *j, wq_job_info_t *info)
+{
+	const char **v;
+
+	info->has_command = j->has_command;
+	info->n_command = j->n_command;
+	if (j->n_command == 0)
+		return true;
+	v = scratch_alloc(&k->page, (j->n_command + 1) * sizeof *v);
+	for (size_t i = 0; v && i < j->n_command; i++) {
+		v[i] = scratch_text(&k->page, j->command[i].data, j->command[i].len);
+		if (!v[i])
+			return false;
+	}
+	if (!v)
+		return false;
+	v[j->n_command] = NULL;
+	info->command = v;
+	return true;
+}
+
 static int
 show_job(struct look *k, const Wq__V1__JobInfo *j, wq_job_cb each, void *arg)
 {
@@ -79,7 +102,8 @@ show_job(struct look *k, const Wq__V1__JobInfo *j, wq_job_cb each, void *arg)
 		.last = j->last ? &last : NULL,
 	};
 
-	if (!info.key || (j->last && !run_from_wire(&k->page, j->last, &last)))
+	if (!info.key || (j->last && !run_from_wire(&k->page, j->last, &last)) ||
+		!show_command(k, j, &info))
 		return -ENOMEM;
 	k->wq->looking++;
 	k->stopped = each(&info, arg) != 0;
@@ -329,9 +353,17 @@ wq_queue_show(wq_t *wq, const char *queue, wq_queue_cb each, void *arg)
 		req.queue_list = &all;
 	}
 	look_begin(&k, wq);
-	err = look_ask(&k, &req, &r);
-	for (size_t i = 0; err == 0 && i < r->n_queues && !k.stopped; i++)
-		err = show_queue(&k, r->queues[i], each, arg);
+	do {
+		err = look_ask(&k, &req, &r);
+		if (err < 0)
+			break;
+		/* A later page begins where the one before ended. */
+		if (r->cursor != 0 && (queue || r->cursor <= all.cursor))
+			err = WQ_ERR_PROTOCOL;
+		all.cursor = r->cursor;
+		for (size_t i = 0; err == 0 && i < r->n_queues && !k.stopped; i++)
+			err = show_queue(&k, r->queues[i], each, arg);
+	} while (err == 0 && all.cursor != 0 && !k.stopped);
 	return look_end(&k, err);
 }
 

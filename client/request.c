@@ -95,6 +95,15 @@ hot_idem(wq_t *wq, uint8_t buf[IDEM_LEN])
 	return hot_text(buf, IDEM_LEN);
 }
 
+int
+update_check_command(wq_t *wq, const wq_update_opts_t *o)
+{
+	if (o->n_command <= COMMAND_WORDS_MAX)
+		return 0;
+	message_set(wq, "the command has over 1024 words");
+	return -WQ_INVALID;
+}
+
 /* A name of 1 to `max` bytes, or none at all. */
 static int
 name_take(wq_t *wq, const char *what, const char *s, size_t max, struct hot_text *out)
@@ -113,6 +122,8 @@ update_fill(wq_t *wq, struct hot_update *u, const char *queue, const char *key, 
 
 	if (err == 0)
 		err = name_take(wq, "key", key, KEY_MAX, &u->key);
+	if (err == 0)
+		err = update_check_command(wq, o);
 	if (err == 0 && o->payload_mode == WQ_PAYLOAD_KEEP && o->payload_len > 0) {
 		message_set(wq, "a payload is given, but payload_mode is WQ_PAYLOAD_KEEP");
 		err = -WQ_INVALID;
@@ -202,19 +213,34 @@ change_send(wq_t *wq, Wq__V1__Request *req, const char *queue, struct sending *h
 	return err;
 }
 
+/* Of any version of the struct; NULL: nothing is said. 0 or -EINVAL. */
+static int
+change_read(const wq_change_opts_t *opts, wq_change_opts_t *out)
+{
+	*out = (wq_change_opts_t)WQ_CHANGE_INIT;
+	if (opts && opts->size < offsetof(wq_change_opts_t, idempotency_id))
+		return -EINVAL;
+	if (opts)
+		memcpy(out, opts, opts->size < sizeof *out ? opts->size : sizeof *out);
+	return 0;
+}
+
 int
 cancel_ask(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode, int timeout_ms,
-	wq_reply_cb cb, void *arg, uint64_t *id)
+	const wq_change_opts_t *opts, wq_reply_cb cb, void *arg, uint64_t *id)
 {
 	struct sending how = {
 		.rule = rule_for_change(wq), .wait_ms = timeout_ms, .cb = cb, .arg = arg, .key = key
 	};
 	struct coalesce_ask ask = { 0 };
 	struct hot_cancel c = { .mode = mode, .timeout_ms = -1 };
+	wq_change_opts_t o = WQ_CHANGE_INIT;
 	uint8_t idem[IDEM_LEN], *op;
 	struct pending *p;
 	int err = job_check(wq, queue, key);
 
+	if (err == 0)
+		err = change_read(opts, &o);
 	if (err < 0)
 		return err;
 	if (mode == WQ_CANCEL_PLAIN)
@@ -222,7 +248,9 @@ cancel_ask(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode, 
 	c.key = hot_text(key, strlen(key));
 	c.queue = hot_text(queue, queue ? strlen(queue) : 0);
 	c.timeout_ms = how.wait_ms;
-	c.idem = hot_idem(wq, idem);
+	c.idem = o.idempotency_id ? hot_text(o.idempotency_id, strlen(o.idempotency_id))
+				  : hot_idem(wq, idem);
+	c.durability = o.durability;
 	change_begin(wq, queue, &how, &ask);
 	err = request_begin(wq, &how, hot_cancel_room(&c), &p, &op);
 	if (err == 0)
@@ -236,7 +264,14 @@ int
 wq_send_cancel(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode, int timeout_ms,
 	wq_reply_cb cb, void *arg)
 {
-	return cancel_ask(wq, queue, key, mode, timeout_ms, cb, arg, NULL);
+	return cancel_ask(wq, queue, key, mode, timeout_ms, NULL, cb, arg, NULL);
+}
+
+int
+wq_send_cancel_with(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode,
+	int timeout_ms, const wq_change_opts_t *opts, wq_reply_cb cb, void *arg)
+{
+	return cancel_ask(wq, queue, key, mode, timeout_ms, opts, cb, arg, NULL);
 }
 
 int
@@ -334,22 +369,26 @@ wq_send_wait(wq_t *wq, const char *queue, const char *key, uint64_t generation, 
 }
 
 int
-job_ask(wq_t *wq, wq_job_op_t op, const char *queue, const char *key, wq_reply_cb cb, void *arg,
-	uint64_t *id)
+job_ask(wq_t *wq, wq_job_op_t op, const char *queue, const char *key, const wq_change_opts_t *opts,
+	wq_reply_cb cb, void *arg, uint64_t *id)
 {
 	struct sending how = {
 		.rule = rule_for_change(wq), .wait_ms = -1, .cb = cb, .arg = arg, .key = key
 	};
 	Wq__V1__Request req = WQ__V1__REQUEST__INIT;
 	Wq__V1__Job j = WQ__V1__JOB__INIT;
+	wq_change_opts_t o = WQ_CHANGE_INIT;
 	uint8_t idem[IDEM_LEN];
 	int err = job_check(wq, queue, key);
 
+	if (err == 0)
+		err = change_read(opts, &o);
 	if (err < 0)
 		return err;
+	j.durability = (Wq__V1__Durability)o.durability;
+	j.idempotency_id = o.idempotency_id ? text(o.idempotency_id) : idem_for(wq, idem);
 	j.key = text(key);
 	j.queue = name(queue);
-	j.idempotency_id = idem_for(wq, idem);
 	switch (op) {
 	case WQ_OP_DELETE:
 		req.op_case = WQ__V1__REQUEST__OP_DELETE;
@@ -374,5 +413,12 @@ job_ask(wq_t *wq, wq_job_op_t op, const char *queue, const char *key, wq_reply_c
 int
 wq_send_job(wq_t *wq, wq_job_op_t op, const char *queue, const char *key, wq_reply_cb cb, void *arg)
 {
-	return job_ask(wq, op, queue, key, cb, arg, NULL);
+	return job_ask(wq, op, queue, key, NULL, cb, arg, NULL);
+}
+
+int
+wq_send_job_with(wq_t *wq, wq_job_op_t op, const char *queue, const char *key,
+	const wq_change_opts_t *opts, wq_reply_cb cb, void *arg)
+{
+	return job_ask(wq, op, queue, key, opts, cb, arg, NULL);
 }

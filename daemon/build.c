@@ -231,6 +231,7 @@ build_service(struct daemon *d)
 	daemon_service_hooks(&svc);
 	if (service_new(&svc, &d->svc) < 0)
 		return failed(d, WQD_EXIT_FAILED, "start", "no memory");
+	service_set_allow_command(d->svc, d->conf->allow_command == ALLOW_OWNER);
 	if (writer_new(d->store, &d->writer, &fd) < 0)
 		return failed(d, WQD_EXIT_FAILED, "start", "the writer thread can't be made");
 	d->store = NULL;

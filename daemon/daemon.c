@@ -24,8 +24,9 @@ static void
 on_start_run(void *ctx, const struct run_start *r)
 {
 	struct daemon *d = ctx;
+	bool plain = r->command.n > 0 && r->handler.n == 0;
 
-	runner_start(d->runner, r, config_handler(d->conf, r->handler));
+	runner_start(d->runner, r, plain ? &d->conf->plain : config_handler(d->conf, r->handler));
 }
 
 static void
@@ -152,6 +153,7 @@ on_reload(void *ctx, char *why, size_t size)
 			fixed);
 	log_setup(conf->log_level, systemd_stderr_is_journal(d->sd));
 	committer_set_interval(d->committer, conf->commit_interval_ns);
+	service_set_allow_command(d->svc, conf->allow_command == ALLOW_OWNER);
 	conns_set_max(d->conns, conns_budget(conf->max_connections, conf->max_runs));
 	conns_set_handshakes(d->conns, conf->tls_max_handshakes, conf->tls_handshake_ns);
 	config_free(d->conf);

@@ -68,9 +68,10 @@ nothing_due(void *arg, const struct queue_view *q)
 static bool
 drained(const struct stop *st)
 {
+	uint64_t from = 0;
 	bool yes = true;
 
-	engine_queue_each(st->cfg.engine, nothing_due, &yes);
+	engine_queue_each(st->cfg.engine, &from, nothing_due, &yes);
 	return yes;
 }
 

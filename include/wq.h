@@ -323,11 +323,16 @@ typedef struct wq_update_opts {
 	size_t payload_len;
 	wq_durability_t durability;
 	const char *idempotency_id; /* NULL: the library's own when "resend" is on */
+	/* A command for this instance instead of the queue's handler: `n_command` words, program
+	 * first, 128 KiB together. It comes with its payload (WQ_PAYLOAD_KEEP: none). For those who
+	 * may: else -WQ_UNAUTHORIZED. */
+	const char *const *command;
+	size_t n_command;
 } wq_update_opts_t;
 #define WQ_UPDATE_INIT \
 	{ \
 		sizeof(wq_update_opts_t), WQ_SET, -1, 0, -1, -1, 0, 0, WQ_PAYLOAD_KEEP, NULL, 0, \
-			WQ_DEFAULT, NULL \
+			WQ_DEFAULT, NULL, NULL, 0 \
 	}
 
 /*
@@ -376,6 +381,25 @@ wq_cancel(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode, i
 int
 wq_send_cancel(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode, int timeout_ms,
 	wq_reply_cb cb, void *arg);
+
+/* What more can be said about a change that is no update; WQ_CHANGE_INIT says nothing. */
+typedef struct wq_change_opts {
+	size_t size;
+	wq_durability_t durability; /* of the change: WQ_SYNC is answered when it is on disk */
+	const char *idempotency_id; /* NULL: the library's own when "resend" is on */
+} wq_change_opts_t;
+#define WQ_CHANGE_INIT \
+	{ \
+		sizeof(wq_change_opts_t), WQ_DEFAULT, NULL \
+	}
+/* wq_cancel and wq_send_cancel with options (NULL: none). */
+int
+wq_cancel_with(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode, int timeout_ms,
+	const wq_change_opts_t *opts, wq_result_t *result);
+int
+wq_send_cancel_with(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode,
+	int timeout_ms, const wq_change_opts_t *opts, wq_reply_cb cb, void *arg);
+
 /* flush_work (now 0) and flush_delayed_work (now 1): waits for what is ready or running. */
 int
 wq_flush(
@@ -453,6 +477,13 @@ wq_job(wq_t *wq, wq_job_op_t op, const char *queue, const char *key, wq_result_t
 int
 wq_send_job(
 	wq_t *wq, wq_job_op_t op, const char *queue, const char *key, wq_reply_cb cb, void *arg);
+/* The same with options (NULL: none). */
+int
+wq_job_with(wq_t *wq, wq_job_op_t op, const char *queue, const char *key,
+	const wq_change_opts_t *opts, wq_result_t *result);
+int
+wq_send_job_with(wq_t *wq, wq_job_op_t op, const char *queue, const char *key,
+	const wq_change_opts_t *opts, wq_reply_cb cb, void *arg);
 
 typedef struct wq_job_info {
 	size_t size;
@@ -475,6 +506,10 @@ typedef struct wq_job_info {
 	int64_t lease_left_ms; /* never below 0 */
 	uint64_t lease_token;  /* 0: not known since a restart */
 	int lease_touched;
+	int has_command; /* it has a command of its own */
+	const char *const
+		*command; /* its words, NULL behind; NULL: none, or left out of a long list */
+	size_t n_command;
 } wq_job_info_t;
 
 typedef struct wq_queue_info {
@@ -789,11 +824,12 @@ typedef struct wq_saved_job {
 	wq_durability_t durability;
 	const struct wq_part *parts; /* of the payload */
 	size_t n_parts;
+	int command; /* the first part is one: its words, each with a NUL behind it */
 } wq_saved_job_t;
 #define WQ_SAVED_JOB_INIT \
 	{ \
 		sizeof(wq_saved_job_t), NULL, NULL, WQ_STATE_IDLE, -1, 0, -1, 0, 0, -1, 0, 0, 0, \
-			0, 0, 0, WQ_DEFAULT, NULL, 0 \
+			0, 0, 0, WQ_DEFAULT, NULL, 0, 0 \
 	}
 /*
  * Brings a job in. WQ_CREATED when it is on disk; WQ_UNCHANGED: there is one that is pending, running,

@@ -18,6 +18,8 @@ config_load(const char *path, struct config **out, char **why)
 
 	if (c)
 		err = options_default(&config_scope, c);
+	if (!err)
+		err = options_default(&handler_scope, &c->plain);
 	if (!err && path)
 		err = config_read(path, c, message, sizeof message);
 	if (err) {
@@ -39,6 +41,7 @@ config_free(struct config *c)
 	x_free(c->handlers);
 	x_free(c->queues);
 	x_free(c->pools);
+	options_clear(&handler_scope, &c->plain);
 	options_clear(&config_scope, c);
 	x_free(c);
 }

@@ -21,6 +21,9 @@ struct config_queue {
 	struct queue_settings settings;
 };
 
+/* Who may have commands run that are no handlers. */
+enum allow_command { ALLOW_NOBODY, ALLOW_OWNER };
+
 struct config {
 	char *state_dir;
 	char **listen; /* NULL-terminated; "unix:PATH", "tcp://HOST:PORT", "tls://HOST:PORT" */
@@ -40,6 +43,7 @@ struct config {
 	uint64_t max_jobs, max_bytes;
 	uint32_t max_queues, max_runs;
 	uint64_t max_waiters, max_completions;
+	int allow_command;    /* enum allow_command */
 	bool allow_plaintext; /* TCP without TLS on other than loopback addresses */
 	char *tls_cert, *tls_key, *tls_client_ca; /* NULL: none */
 	int tls_clients;                          /* whose numbers are enum tls_clients */
@@ -47,6 +51,8 @@ struct config {
 	uint32_t tls_max_handshakes;
 	struct handler *handlers;
 	size_t n_handlers;
+	struct handler
+		plain; /* of commands in queues without a handler: all options as by default */
 	struct config_queue *queues;
 	size_t n_queues;
 	struct pool_config *pools;

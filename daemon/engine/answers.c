@@ -45,7 +45,7 @@ answer_find(const struct engine *e, struct str id)
 
 /* Made with room for any names: they are known for sure when it is kept. */
 int
-answer_new(struct engine *e, struct str id, struct answer **out)
+answer_new(struct engine *e, struct str id, enum asked asked, struct answer **out)
 {
 	struct answer *a = x_zalloc(sizeof *a + id.n + QUEUE_NAME_MAX + KEY_MAX);
 
@@ -53,6 +53,7 @@ answer_new(struct engine *e, struct str id, struct answer **out)
 	if (!a)
 		return -ENOMEM;
 	a->magic = ANSWER_MAGIC;
+	a->asked = (uint8_t)asked;
 	a->id_n = (uint8_t)id.n;
 	memcpy(a->text, id.p, id.n);
 	dirty_init(&a->dirty, DIRTY_ANSWER);
@@ -144,7 +145,7 @@ engine_restore_answer(struct engine *e, const struct answer_saved *s)
 	if (s->id.n == 0 || s->id.n > IDEM_MAX || answer_find(e, s->id) ||
 		s->reply.queue.n > QUEUE_NAME_MAX || s->reply.key.n > KEY_MAX)
 		return ERR_DAMAGED;
-	err = answer_new(e, s->id, &a);
+	err = answer_new(e, s->id, s->asked, &a);
 	if (err < 0)
 		return err;
 	answer_set_reply(a, &s->reply);

@@ -24,6 +24,10 @@ ask_repeated(struct ask *a, struct str idem)
 	known = answer_find(a->e, idem);
 	if (!known)
 		return false;
+	if (known->asked != ASKED_ANYTHING && known->asked != a->asked) {
+		ask_fail(a, ST_INVALID, "the idempotency id was used for another operation");
+		return true;
+	}
 	if (!str_eq(known->reply.queue, a->q ? a->q->name : STR_NONE) ||
 		(a->r.key.n > 0 && !str_eq(known->reply.key, a->r.key))) {
 		ask_fail(a, ST_INVALID, "the idempotency id was used for another job");
@@ -32,6 +36,28 @@ ask_repeated(struct ask *a, struct str idem)
 	a->e->stats.answers_repeated++;
 	engine_reply(a->e, a->ticket, a->level == LEVEL_SYNC, &known->reply);
 	return true;
+}
+
+/* Of those that take an idempotency id. */
+static enum asked
+asked_of(enum engine_event_kind kind)
+{
+	static const uint8_t asked[] = {
+		[EV_UPDATE] = ASKED_UPDATE,
+		[EV_CANCEL] = ASKED_CANCEL,
+		[EV_DELETE] = ASKED_DELETE,
+		[EV_DISABLE] = ASKED_DISABLE,
+		[EV_ENABLE] = ASKED_ENABLE,
+		[EV_KICK] = ASKED_KICK,
+		[EV_COMPLETE] = ASKED_COMPLETE,
+		[EV_COMPLETE_ALL] = ASKED_COMPLETE_ALL,
+		[EV_COMPLETION_REINIT] = ASKED_REINIT,
+		[EV_FINISH] = ASKED_FINISH,
+		[EV_FAIL] = ASKED_FAIL,
+		[EV_RELEASE] = ASKED_RELEASE,
+	};
+
+	return (size_t)kind < ARRAY_SIZE(asked) ? (enum asked)asked[kind] : ASKED_ANYTHING;
 }
 
 /* The name of a queue that there is: valid without a look. Most requests name the same. */
@@ -50,6 +76,7 @@ ask_open(struct ask *a, struct engine *e, const struct engine_event *ev,
 	*a = (struct ask){
 		.e = e,
 		.ticket = ev->ticket,
+		.asked = asked_of(ev->kind),
 		.from = job_run_by_token(e, ev->run_token),
 		.r.queue = name->queue,
 		.r.key = name->key,
@@ -107,6 +134,7 @@ ask_open_completion(struct ask *a, struct engine *e, const struct engine_event *
 	*a = (struct ask){
 		.e = e,
 		.ticket = ev->ticket,
+		.asked = asked_of(ev->kind),
 		.level = op->level == LEVEL_DEFAULT ? LEVEL_MEMORY : op->level,
 		.r.key = op->name,
 	};
@@ -123,7 +151,7 @@ ask_remember(struct ask *a, struct str idem)
 
 	if (idem.n == 0)
 		return true;
-	err = answer_new(a->e, idem, &a->answer);
+	err = answer_new(a->e, idem, a->asked, &a->answer);
 	if (err < 0)
 		ask_fail_err(a, err);
 	return err == 0;

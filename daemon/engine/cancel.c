@@ -21,6 +21,7 @@ job_drop_pending(struct engine *e, struct job *j, enum job_op op, enum jstate ne
 	job_side(j)->retry = false;
 	j->stale = true;
 	j->coalesced = 0;
+	job_set_merged(j, 0);
 }
 
 void

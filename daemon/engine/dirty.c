@@ -178,10 +178,12 @@ save_parts(struct job_saved *s, const struct job *j)
 	if (own) {
 		s->parts = own->parts;
 		s->n_parts = own->n;
+		s->command = own->command;
 	}
 	if (run && own != run) {
 		s->run_parts = run->parts;
 		s->n_run_parts = run->n;
+		s->run_command = run->command;
 	}
 }
 
@@ -246,6 +248,7 @@ put_answer(const struct persist_sink *sink, struct moment now, struct answer *a)
 	struct str id = { a->text, a->id_n };
 	struct answer_saved s = {
 		.id = id,
+		.asked = (enum asked)a->asked,
 		.reply = a->reply,
 		.until_wall_ns = moment_wall(now, a->until_ns),
 	};

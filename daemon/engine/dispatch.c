@@ -124,6 +124,14 @@ backoff_some(struct engine *e, uint32_t most)
 
 /* ---- a hand-over taken back ---- */
 
+/* Without memory for it, who asks for the older number is told that there is no such run. */
+static void
+merge_generation(const struct run *run, struct job *j)
+{
+	if (wait_slot(j, ON_WAIT_NEXT))
+		job_set_merged(j, run->merged + 1);
+}
+
 /* The instance is pending again, as if it had never been handed over: what came while it seemed to
  * run goes into it. */
 static void
@@ -131,12 +139,16 @@ give_back_instance(struct engine *e, struct run *run, struct job *j)
 {
 	bool newer = job_pend(j) != PEND_NONE;
 
-	if (!run->retry)
+	/* Both numbers have been told: the newer one stays, and stands for the older too. */
+	if (!run->retry && newer)
+		merge_generation(run, j);
+	else if (!run->retry)
 		job_side(j)->generation--;
 	job_side(j)->attempt = run->retry ? side_of(j)->attempt - 1 : side_of(j)->attempt;
 	job_side(j)->retry = run->retry && !newer;
 	j->stale = true;
-	if (!newer || side_of(j)->appended)
+	/* What was appended meanwhile is not for a command: then the newer instance stands alone. */
+	if (!newer || (side_of(j)->appended && !(run->payload && run->payload->command)))
 		*job_payload_at(j) = payload_join(e, run->payload, job_payload(j));
 	else if (!job_payload(j))
 		*job_payload_at(j) = run->payload;
@@ -146,6 +158,7 @@ give_back_instance(struct engine *e, struct run *run, struct job *j)
 	j->coalesced = newer ? j->coalesced + run->coalesced + 1 : run->coalesced;
 	if (newer)
 		return;
+	job_set_merged(j, run->merged);
 	job_side(j)->appended = run->appended;
 	j->absolute = run->absolute;
 	j->due_ns = run->due_ns;

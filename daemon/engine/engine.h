@@ -153,6 +153,7 @@ struct run_start {
 	uint32_t pool;        /* index */
 	int64_t usual_cpu_ns; /* time on processors that runs of its queue usually need; 0: not known */
 	struct str handler;
+	struct str command; /* instead of the handler's, as in op_update; empty: the handler's */
 	struct str queue, key;
 	uint64_t generation;
 	uint32_t attempt;
@@ -233,7 +234,8 @@ effects_clear(struct effects *fx)
 	fx->n = 0;
 }
 
-/* Appends to `fx`. ACTION_NONE runs start and end within the step, without effects. */
+/* Appends to `fx`. ACTION_NONE runs without a command start and end within the step, without
+ * effects. */
 void
 engine_step(struct engine *e, struct moment now, const struct engine_event *ev, struct effects *fx);
 
@@ -314,10 +316,11 @@ engine_completion_get(const struct engine *e, struct str name, struct completion
 void
 engine_pool_each(
 	const struct engine *e, bool (*each)(void *arg, const struct pool_view *), void *arg);
-/* All queues in order of creation. */
+/* All queues in order of creation, from `*cursor` (0: the start) on. `each` returns false for one
+ * that it does not take: the next page begins with it. `*cursor` is 0 again at the end. */
 void
-engine_queue_each(
-	const struct engine *e, bool (*each)(void *arg, const struct queue_view *), void *arg);
+engine_queue_each(const struct engine *e, uint64_t *cursor,
+	bool (*each)(void *arg, const struct queue_view *), void *arg);
 
 /* clang-format off */
 #define ENGINE_COUNTER_TABLE(X) \
@@ -387,6 +390,8 @@ struct job_saved {
 	bool dead;
 	enum durability level;
 	bool payload_changed;
+	bool command; /* parts[0] is one, as in op_update */
+	bool run_command;
 	const struct str *parts; /* of the pending instance, else of the running or dead one */
 	size_t n_parts;
 	/* the running one's own, when another is pending */
@@ -409,6 +414,7 @@ struct op_import {
 
 struct answer_saved {
 	struct str id;
+	enum asked asked;
 	struct job_reply reply; /* queue and key inside; no run */
 	int64_t until_wall_ns;
 };

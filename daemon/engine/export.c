@@ -119,8 +119,10 @@ import_wrong(const struct engine *e, const struct job_saved *s)
 
 	for (size_t i = 0; i < s->n_parts && bytes <= PAYLOAD_MAX; i++)
 		bytes += s->parts[i].n;
-	if (bytes > PAYLOAD_MAX)
+	if (bytes > PAYLOAD_MAX + (s->command ? COMMAND_MAX : 0))
 		return "the payload is over 1 MiB";
+	if (s->command && !payload_command_valid(s->parts, s->n_parts))
+		return "the command makes no sense";
 	if (s->pending != JOB_IDLE && s->pending != JOB_ARMED && s->pending != JOB_READY)
 		return "a job comes in idle, armed or ready";
 	if (pending + (s->disable_depth > 0) + s->dead != 1)
@@ -165,7 +167,7 @@ import_place(struct engine *e, struct job *j, const struct job_saved *s)
 {
 	int64_t due_ns = s->absolute ? s->due_wall_ns : moment_boot(e->now, s->due_wall_ns);
 	struct payload *p;
-	int err = payload_of_parts(e, s->parts, s->n_parts, &p);
+	int err = payload_of_parts(e, s->parts, s->n_parts, s->command, &p);
 
 	if (err == 0 && s->pending == JOB_ARMED)
 		err = job_arm(e, j, s->absolute, due_ns);
@@ -174,6 +176,8 @@ import_place(struct engine *e, struct job *j, const struct job_saved *s)
 		return err;
 	}
 	*job_payload_at(j) = p;
+	if (s->command)
+		pools_note_command(e, j->q);
 	import_fields(e, j, s);
 	if (s->pending == JOB_READY) {
 		j->absolute = s->absolute;

@@ -90,22 +90,41 @@ flush_event(struct engine *e, const struct engine_event *ev)
 static uint64_t
 newest_generation(const struct job *j)
 {
+	const struct record *last = history_newest(j);
+
 	if (job_running(j))
 		return side_of(j)->generation;
-	return job_pend(j) != PEND_NONE ? job_coming(j) : side_of(j)->generation;
+	if (job_pend(j) != PEND_NONE)
+		return job_coming(j);
+	/* A number may have been given to an instance that was taken away. */
+	return last ? last->r.generation : side_of(j)->generation;
+}
+
+/* The one that stands for `generation`: the coming or the running one it became part of, or itself. */
+static uint64_t
+standing_generation(const struct job *j, uint64_t generation)
+{
+	uint64_t coming = job_coming(j);
+
+	if (job_pend(j) != PEND_NONE && generation < coming && coming - generation <= job_merged(j))
+		return coming;
+	if (side_of(j)->run && generation < side_of(j)->generation &&
+		side_of(j)->generation - generation <= side_of(j)->run->merged)
+		return side_of(j)->generation;
+	return generation;
 }
 
 static void
 wait_kept(struct ask *a, uint64_t generation)
 {
-	struct record *r = history_find(a->e, a->j, generation);
+	struct record *r = history_find_standing(a->e, a->j, generation);
 
 	if (!r) {
 		ask_fail(a, ST_NOT_FOUND, "no such run, or its result is not kept any more");
 		return;
 	}
 	a->r.run = &r->r;
-	a->r.generation = generation;
+	a->r.generation = r->r.generation;
 	ask_done(a, ST_OK);
 }
 
@@ -126,7 +145,8 @@ wait_event(struct engine *e, const struct engine_event *ev)
 	if (own_job(&a))
 		return;
 	ask_before(&a);
-	generation = op->generation ? op->generation : newest_generation(a.j);
+	generation =
+		op->generation ? standing_generation(a.j, op->generation) : newest_generation(a.j);
 	/* While it runs, or waits for its retry, the generation has no last result. */
 	if (generation == side_of(a.j)->generation && (job_running(a.j) || side_of(a.j)->retry))
 		wait_coming(&a, ON_WAIT_RUN, op, generation);

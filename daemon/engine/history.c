@@ -92,6 +92,23 @@ history_find(const struct engine *e, const struct job *j, uint64_t generation)
 	return node ? container_of(node, struct record, node) : NULL;
 }
 
+struct record *
+history_find_standing(const struct engine *e, const struct job *j, uint64_t generation)
+{
+	struct record *found = history_find(e, j, generation);
+
+	/* Newest first. Nothing was ever merged where no hand-over was taken back. */
+	if (found || e->stats.start_retries == 0)
+		return found;
+	list_each(r, &side_of(j)->records, struct record, of_job) {
+		if (r->r.generation < generation)
+			break;
+		if (r->r.generation - generation <= r->merged)
+			return history_find(e, j, r->r.generation);
+	}
+	return NULL;
+}
+
 static void
 record_unmap(struct engine *e, struct record *r)
 {

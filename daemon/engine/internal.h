@@ -53,9 +53,13 @@ payload_grow(struct payload **p);
 /* Moves the parts of `from` to the end of `to`, which has room; frees `from`. */
 void
 payload_move(struct payload *to, struct payload *from);
+/* The first of the parts is a command that a runner can take as it is. */
+bool
+payload_command_valid(const struct str *parts, size_t n);
 /* All of them, copied; NULL of none. 0, -ENOMEM, ERR_LIMIT. */
 int
-payload_of_parts(struct engine *e, const struct str *parts, size_t n, struct payload **out);
+payload_of_parts(
+	struct engine *e, const struct str *parts, size_t n, bool command, struct payload **out);
 /* All of `b` behind `a`, either may be NULL; when memory runs out `b` alone. */
 struct payload *
 payload_join(struct engine *e, struct payload *a, struct payload *b);
@@ -65,6 +69,17 @@ static inline size_t
 payload_bytes(const struct payload *p)
 {
 	return p ? p->bytes : 0;
+}
+/* Parts for the run's standard input. */
+static inline uint32_t
+payload_parts(const struct payload *p)
+{
+	return p ? p->n - p->command : 0;
+}
+static inline struct str
+payload_command(const struct payload *p)
+{
+	return p && p->command ? p->parts[0] : STR_NONE;
 }
 
 /* ---- ask.c ---- */
@@ -78,6 +93,7 @@ struct ask {
 	struct job *j;         /* NULL: unknown */
 	struct completion *c;  /* of operations on one, once it is known */
 	enum durability level; /* never LEVEL_DEFAULT once open */
+	enum asked asked;
 	struct answer *answer; /* owned: to be kept with the reply */
 	struct job_reply r;
 };
@@ -139,6 +155,18 @@ wait_join(struct ask *a, enum wait_kind kind, struct wait_group **slot, struct q
 /* The slot of an event of the job; NULL without memory. */
 struct wait_group **
 wait_slot(struct job *j, enum job_event on);
+/* See struct waits. */
+static inline uint32_t
+job_merged(const struct job *j)
+{
+	return side_of(j)->waits ? side_of(j)->waits->merged : 0;
+}
+static inline void
+job_set_merged(struct job *j, uint32_t n)
+{
+	if (side_of(j)->waits)
+		job_side(j)->waits->merged = n;
+}
 static inline bool
 wait_any(const struct job *j, enum job_event on)
 {
@@ -334,6 +362,9 @@ pools_known(const struct engine *e, struct str name);
 /* Sets q->pool by its settings; the queue is in no circle. */
 void
 pools_place_queue(struct engine *e, struct queue *q);
+/* From now on it may have runs that use this machine, whatever its action. */
+void
+pools_note_command(struct engine *e, struct queue *q);
 /* Is any queue in its circles? */
 bool
 pool_wanted(const struct pool *p);
@@ -446,6 +477,9 @@ history_free(struct engine *e);
 /* The last attempt of a generation, or NULL. */
 struct record *
 history_find(const struct engine *e, const struct job *j, uint64_t generation);
+/* The same, also of one that became part of a later one. */
+struct record *
+history_find_standing(const struct engine *e, const struct job *j, uint64_t generation);
 static inline struct record *
 history_newest(const struct job *j)
 {
@@ -465,7 +499,7 @@ struct answer *
 answer_find(const struct engine *e, struct str id);
 /* Not yet kept. 0 or -ENOMEM. */
 int
-answer_new(struct engine *e, struct str id, struct answer **out);
+answer_new(struct engine *e, struct str id, enum asked asked, struct answer **out);
 /* Remembers `r` under it (given); stored with the thing it is about (NULL: none) when `level` says
  * so, or that is stored whatever the level. */
 void

@@ -22,6 +22,7 @@ job_look(const struct engine *e, const struct job *j, struct moment now, struct 
 	const struct record *last = history_newest(j);
 	const struct run *run = side_of(j)->run;
 	bool pending = job_pend(j) != PEND_NONE;
+	const struct payload *payload = pending || !run ? job_payload(j) : run->payload;
 
 	*v = (struct job_view){
 		.queue = j->q->name,
@@ -34,7 +35,8 @@ job_look(const struct engine *e, const struct job *j, struct moment now, struct 
 		.coalesced = pending || !run ? j->coalesced : run->coalesced,
 		.disable_depth = side_of(j)->disable_depth,
 		.level = (enum durability)j->level,
-		.payload_bytes = payload_bytes(pending || !run ? job_payload(j) : run->payload),
+		.command = payload_command(payload),
+		.payload_bytes = payload_bytes(payload) - payload_command(payload).n,
 		.last = last ? &last->r : NULL,
 		.dead = side_of(j)->dead,
 	};
@@ -240,15 +242,21 @@ engine_drain_get(
 }
 
 void
-engine_queue_each(
-	const struct engine *e, bool (*each)(void *arg, const struct queue_view *), void *arg)
+engine_queue_each(const struct engine *e, uint64_t *cursor,
+	bool (*each)(void *arg, const struct queue_view *), void *arg)
 {
+	uint64_t from = *cursor;
 	struct queue_view v;
 
+	*cursor = 0;
 	list_each(q, &e->queues, struct queue, of_engine) {
+		if (q->n < from)
+			continue;
 		queue_look(q, &v);
-		if (!each(arg, &v))
+		if (!each(arg, &v)) {
+			*cursor = q->n;
 			return;
+		}
 	}
 }
 

@@ -17,6 +17,7 @@
 #define PAYLOAD_MAX  (1u << 20)                   /* bytes of a pending instance, all parts */
 #define DELAY_MAX_NS (36500ll * 86400 * NS_PER_S) /* 100 years */
 #define IDEM_MAX     64                           /* bytes of an idempotency id */
+#define COMMAND_MAX  (128u << 10)                 /* bytes of a command, with a NUL for each word */
 
 /*
  * A queue name or key is acceptable: 1 to `max` bytes of valid UTF-8 without
@@ -28,6 +29,23 @@ bool
 key_valid(struct str key);
 bool
 queue_name_valid(struct str name);
+
+/* What a kept answer answered, by the number of the operation in wq.proto: it is stored. */
+enum asked {
+	ASKED_ANYTHING = 0, /* kept by a version that did not say */
+	ASKED_UPDATE = 12,
+	ASKED_CANCEL = 14,
+	ASKED_DELETE = 21,
+	ASKED_DISABLE = 22,
+	ASKED_ENABLE = 23,
+	ASKED_KICK = 24,
+	ASKED_COMPLETE = 37,
+	ASKED_COMPLETE_ALL = 38,
+	ASKED_REINIT = 39,
+	ASKED_FINISH = 54,
+	ASKED_FAIL = 55,
+	ASKED_RELEASE = 56
+};
 
 struct job_name {
 	struct str queue; /* empty: "default" */
@@ -47,6 +65,12 @@ struct op_update {
 	bool align_exact;               /* no per-key offset */
 	enum payload_mode payload_mode; /* KEEP with a payload is INVALID */
 	struct str payload;             /* empty with REPLACE: none; with APPEND: an empty part */
+	/*
+	 * Program and arguments, each with a NUL behind it; empty: the queue's handler. It comes
+	 * with its payload (KEEP: none): an update that replaces the payload takes the command
+	 * away, one that appends to it is INVALID. Who may, is the caller's to decide.
+	 */
+	struct str command;
 	enum durability level;
 	struct str idem; /* idempotency id; empty: none */
 };
@@ -213,6 +237,7 @@ struct job_view {
 	uint32_t disable_depth;
 	enum durability level;
 	size_t payload_bytes;
+	struct str command;            /* of the instance shown, as in op_update; empty: none */
 	const struct run_record *last; /* newest finished, or NULL */
 	bool dead;
 	bool leased;           /* a worker has it */

@@ -70,8 +70,16 @@ payload_move(struct payload *to, struct payload *from)
 	x_free(from);
 }
 
+bool
+payload_command_valid(const struct str *parts, size_t n)
+{
+	return n > 0 && n <= 2 && parts[0].n > 1 && parts[0].n <= COMMAND_MAX && parts[0].p[0] &&
+		!parts[0].p[parts[0].n - 1];
+}
+
 int
-payload_of_parts(struct engine *e, const struct str *parts, size_t n, struct payload **out)
+payload_of_parts(
+	struct engine *e, const struct str *parts, size_t n, bool command, struct payload **out)
 {
 	struct payload *p = NULL, *one = NULL;
 	int err;
@@ -92,6 +100,8 @@ payload_of_parts(struct engine *e, const struct str *parts, size_t n, struct pay
 		else
 			p = one;
 	}
+	if (p)
+		p->command = command;
 	*out = p;
 	return 0;
 }

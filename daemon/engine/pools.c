@@ -3,8 +3,8 @@
  * for a start, what goes past a closed gate, who stalls. How many may be going on
  * is the policy's affair (pool.h); whose turn it is, dispatch.c's.
  *
- * Runs that use this machine's processors, those of action exec, go by the pool
- * of their queue. All others go by the pool that is called direct, whose gate is
+ * Runs that use this machine's processors, those of action exec and of queues that
+ * were given a command, go by the pool of their queue. All others go by the pool that is called direct, whose gate is
  * always open; nobody sees it. A pool that is named nowhere any more stays for
  * its runs; its queues go by the default one meanwhile.
  *
@@ -91,11 +91,22 @@ pools_place_queue(struct engine *e, struct queue *q)
 {
 	struct pool *p = NULL;
 
-	if (q->s.action == ACTION_EXEC) {
+	if (q->s.action == ACTION_EXEC || q->commands) {
 		p = q->s.pool[0] ? pool_find(e, str_from(q->s.pool)) : NULL;
 		p = p ? p : e->common;
 	}
 	q->pool = p ? p : e->direct;
+}
+
+void
+pools_note_command(struct engine *e, struct queue *q)
+{
+	if (q->commands)
+		return;
+	q->commands = true;
+	queue_turn_leave(q);
+	pools_place_queue(e, q);
+	queue_changed(e, q);
 }
 
 static int
@@ -419,7 +430,8 @@ pools_verify(const struct engine *e)
 		wq_assert(p->reserved <= 1);
 	}
 	list_each(q, &e->queues, struct queue, of_engine) {
-		wq_assert(q->pool && (q->s.action == ACTION_EXEC) == (q->pool != e->direct));
+		wq_assert(q->pool &&
+			(q->s.action == ACTION_EXEC || q->commands) == (q->pool != e->direct));
 		wq_assert(list_linked(&q->spare) == (list_linked(&q->turn) && q->s.reserve));
 	}
 }

@@ -93,6 +93,7 @@ queue_new(struct engine *e, struct str name, const struct queue_settings *s, str
 	q->s = *s;
 	q->park_epoch = 1;
 	q->salt = engine_random(e, 'q', ++e->made);
+	q->n = ++e->queues_made;
 	q->name = (struct str){ x_strndup(name.p, name.n), name.n };
 	queue_init_lists(q);
 	pools_place_queue(e, q);

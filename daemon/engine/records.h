@@ -91,6 +91,7 @@ struct dirty {
 struct payload {
 	size_t bytes; /* of all parts */
 	uint32_t n, cap;
+	bool command;       /* the first part is one, as in op_update */
 	struct str parts[]; /* each owned */
 };
 
@@ -136,6 +137,9 @@ enum job_event { ON_CANCEL, ON_FLUSH_RUN, ON_FLUSH_NEXT, ON_WAIT_RUN, ON_WAIT_NE
 
 struct waits {
 	struct wait_group *on[N_JOB_EVENTS];
+	/* So many generations right before the pending one were promised and are part of it: their
+	 * hand-over was taken back when it was pending already. */
+	uint32_t merged;
 };
 
 struct waiter {
@@ -288,7 +292,7 @@ job_delay(const struct job *j)
 struct run {
 	uint32_t magic;
 	uint64_t id, token;
-	struct map_node by_id, by_token; /* not for ACTION_NONE, which ends at once */
+	struct map_node by_id, by_token; /* not for what ends at once: ACTION_NONE */
 	bool mapped;
 	struct job *job;
 	struct payload *payload;
@@ -299,6 +303,7 @@ struct run {
 	int64_t created_ns, delay_ns, slack_ns, max_wait_ns;
 	int64_t due_wall_ns, started_wall_ns;
 	uint32_t coalesced;
+	uint32_t merged; /* see struct waits */
 	bool absolute, retry, appended, chained;
 	bool started; /* the runner said so */
 	bool killed;
@@ -351,6 +356,7 @@ struct record {
 	struct dirty dirty;
 	struct run_record r; /* r.output.p owned */
 	uint64_t seq;        /* key in the store */
+	uint32_t merged;     /* see struct waits; not stored */
 	struct queue *q;
 	struct job *job;
 	struct list of_queue; /* queue.records, oldest first; a dead job's newest may be off it */
@@ -368,6 +374,7 @@ struct queue {
 	struct map_node node; /* engine.queue_names */
 	struct str name;      /* owned */
 	uint64_t salt;        /* into the hashes of its keys */
+	uint64_t n;           /* grows with each queue made */
 	struct queue_settings s;
 	struct list of_engine;
 	uint64_t n_jobs, n_armed, n_ready, n_parked, n_running;
@@ -388,6 +395,7 @@ struct queue {
 	uint64_t n_places;
 	struct timer backoff; /* engine.backoffs: after a start that failed */
 	struct timer retire;  /* engine.retires: when the oldest record's time is over */
+	bool commands;        /* it was given one */
 	bool paused;
 	bool draining; /* newcomers are refused: a drain or the end of the queue */
 	bool deleting; /* it is the end */
@@ -416,7 +424,8 @@ struct answer {
 	struct timer timer;     /* engine.answer_ends */
 	struct job_reply reply; /* queue, key: owned, in `text` */
 	int64_t until_ns;       /* boot */
-	uint8_t id_n, queue_n, key_n;
+	uint8_t asked;          /* enum asked */
+	uint8_t id_n;
 	char text[];
 };
 
@@ -497,7 +506,7 @@ struct engine {
 	} ahead;
 	struct timers boot, wall;                               /* deadlines of jobs */
 	struct timers timeouts, backoffs, retires, answer_ends; /* boot time */
-	uint64_t seq, run_id, run_seq, made;
+	uint64_t seq, run_id, run_seq, made, queues_made;
 	struct list pools;            /* the next to be served first */
 	struct pool *direct, *common; /* for runs elsewhere; the one called default */
 	uint32_t n_pools;

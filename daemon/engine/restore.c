@@ -70,8 +70,9 @@ restore_running(struct engine *e, struct job *j, const struct job_saved *s)
 
 	if (!run)
 		return -ENOMEM;
-	err = alone ? payload_of_parts(e, s->parts, s->n_parts, &run->payload)
-		    : payload_of_parts(e, s->run_parts, s->n_run_parts, &run->payload);
+	err = alone
+		? payload_of_parts(e, s->parts, s->n_parts, s->command, &run->payload)
+		: payload_of_parts(e, s->run_parts, s->n_run_parts, s->run_command, &run->payload);
 	if (err < 0) {
 		job_run_free(e, run);
 		return err;
@@ -92,7 +93,7 @@ restore_pending(struct engine *e, struct job *j, const struct job_saved *s)
 	int err = 0;
 
 	if (s->pending != JOB_IDLE || s->dead)
-		err = payload_of_parts(e, s->parts, s->n_parts, job_payload_at(j));
+		err = payload_of_parts(e, s->parts, s->n_parts, s->command, job_payload_at(j));
 	if (err < 0)
 		return err;
 	if (s->pending == JOB_ARMED)
@@ -125,6 +126,9 @@ saved_valid(const struct job_saved *s)
 	if (s->pending != JOB_IDLE && s->pending != JOB_ARMED && s->pending != JOB_READY)
 		return false;
 	if (pending && (s->disable_depth > 0 || s->dead))
+		return false;
+	if ((s->command && !payload_command_valid(s->parts, s->n_parts)) ||
+		(s->run_command && !payload_command_valid(s->run_parts, s->n_run_parts)))
 		return false;
 	return key_valid(s->key) && !(s->dead && s->running);
 }
@@ -172,6 +176,8 @@ engine_restore_job(struct engine *e, struct moment now, const struct job_saved *
 	if (err < 0)
 		return err;
 	restore_fields(j, now, s, same_boot);
+	if (s->command || s->run_command)
+		pools_note_command(e, q);
 	if (e->seq < s->seq)
 		e->seq = s->seq;
 	return restore_job(e, j, s);

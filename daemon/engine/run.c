@@ -133,6 +133,8 @@ run_take_instance(struct engine *e, struct run *run, struct job *j)
 	run->appended = side_of(j)->appended;
 	run->chained = j->chained;
 	run->payload = job_payload(j);
+	run->merged = job_merged(j);
+	job_set_merged(j, 0);
 	run->started_wall_ns = e->now.wall_ns;
 	*job_payload_at(j) = NULL;
 	j->coalesced = 0;
@@ -155,18 +157,19 @@ run_emit(struct engine *e, const struct run *run)
 	fx->start = (struct run_start){
 		.run_id = run->id,
 		.token = run->token,
-		.action = j->q->s.action,
+		.action = run->payload && run->payload->command ? ACTION_EXEC : j->q->s.action,
 		.pool = run->pool->index,
 		.usual_cpu_ns = j->q->usual_cpu_ns,
 		.handler = str_from(j->q->s.handler),
+		.command = payload_command(run->payload),
 		.queue = j->q->name,
 		.key = job_key(j),
 		.generation = side_of(j)->generation,
 		.attempt = side_of(j)->attempt,
 		.coalesced = run->coalesced,
 		.due_wall_ns = run->due_wall_ns,
-		.parts = run->payload ? run->payload->parts : NULL,
-		.n_parts = run->payload ? run->payload->n : 0,
+		.parts = run->payload ? run->payload->parts + run->payload->command : NULL,
+		.n_parts = payload_parts(run->payload),
 	};
 	if (!run->lease)
 		return;
@@ -179,7 +182,9 @@ int
 job_run_start(struct engine *e, struct job *j, bool reserve)
 {
 	const struct run_end done = { .outcome = RUN_DONE, .exit_code = -1 };
-	bool none = j->q->s.action == ACTION_NONE, lease = j->q->s.action == ACTION_LEASE;
+	bool command = job_payload(j) && job_payload(j)->command;
+	bool none = j->q->s.action == ACTION_NONE && !command;
+	bool lease = j->q->s.action == ACTION_LEASE && !command;
 	struct run *run = job_run_new(e, j);
 
 	if (!run)
@@ -337,6 +342,7 @@ run_fill_record(
 	bool started = run->started || end->error == 0;
 
 	run->record->job = run->job;
+	run->record->merged = run->merged;
 	run->record->q = j->q;
 	r->queue = j->q->name;
 	r->key = job_key(j);
@@ -411,6 +417,7 @@ run_retry(struct engine *e, struct run *run, const struct run_end *end)
 	job_side(j)->max_wait_ns = 0;
 	job_side(j)->retry = true;
 	j->chained = true;
+	job_set_merged(j, run->merged);
 	/* A retry that comes early for want of memory is better than none. */
 	armed = delay > 0 && job_arm(e, j, false, sat_add(e->now.boot_ns, delay)) == 0;
 	if (!armed) {

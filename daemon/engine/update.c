@@ -56,6 +56,10 @@ update_invalid(const struct op_update *op, struct moment now)
 		return "a payload needs the mode replace or append";
 	if (op->payload.n > PAYLOAD_MAX)
 		return "the payload is larger than 1 MiB";
+	if (op->command.n > COMMAND_MAX)
+		return "the command is larger than 128 KiB";
+	if (op->command.n > 0 && op->payload_mode == PAYLOAD_APPEND)
+		return "a command comes with its payload, which can't be appended";
 	if (op->if_pending && op->job.key.n == 0)
 		return "if_pending needs a key";
 	return NULL;
@@ -202,11 +206,50 @@ plan_row(struct plan *p, const struct engine *e, const struct job *j)
 /* ---- the payload ---- */
 
 static bool
-payload_same(const struct payload *p, struct str s)
+payload_same(const struct payload *p, const struct op_update *op)
 {
-	if (!p || p->n == 0)
+	struct str s = op->payload;
+
+	if (!str_eq(payload_command(p), op->command))
+		return false;
+	if (payload_parts(p) == 0)
 		return s.n == 0;
-	return p->n == 1 && str_eq(p->parts[0], s);
+	return payload_parts(p) == 1 && str_eq(p->parts[p->command], s);
+}
+
+static int
+plan_command(struct plan *p, struct engine *e)
+{
+	struct payload *in = NULL;
+	int err = payload_new(e, p->op->command, &p->payload);
+
+	if (err < 0)
+		return err;
+	p->payload->command = true;
+	if (p->op->payload.n == 0)
+		return 0;
+	err = payload_new(e, p->op->payload, &in);
+	if (err == 0)
+		err = payload_grow(&p->payload);
+	if (err == 0) {
+		payload_move(p->payload, in);
+		return 0;
+	}
+	payload_free(e, in);
+	payload_free(e, p->payload);
+	p->payload = NULL;
+	return err;
+}
+
+static int
+plan_replace(struct plan *p, struct engine *e, const struct payload *now)
+{
+	p->applies = !payload_same(now, p->op);
+	if (!p->applies)
+		return 0;
+	if (p->op->command.n > 0)
+		return plan_command(p, e);
+	return p->op->payload.n > 0 ? payload_new(e, p->op->payload, &p->payload) : 0;
 }
 
 static int
@@ -227,14 +270,11 @@ plan_payload(struct plan *p, struct engine *e, struct queue *q, struct job *j)
 		return 0;
 	switch (p->op->payload_mode) {
 	case PAYLOAD_KEEP:
-		return 0;
+		return p->op->command.n > 0 ? plan_replace(p, e, now) : 0;
 	case PAYLOAD_APPEND:
 		return plan_append(p, e, q, now);
 	case PAYLOAD_REPLACE:
-		p->applies = !payload_same(now, p->op->payload);
-		if (!p->applies || p->op->payload.n == 0)
-			return 0;
-		return payload_new(e, p->op->payload, &p->payload);
+		return plan_replace(p, e, now);
 	}
 	return 0;
 }
@@ -245,6 +285,8 @@ apply_payload(struct plan *p, struct engine *e, struct job *j)
 	if (!p->applies)
 		return;
 	j->stale = true;
+	if (p->op->command.n > 0)
+		pools_note_command(e, j->q);
 	if (p->op->payload_mode == PAYLOAD_APPEND && job_payload(j)) {
 		payload_move(job_payload(j), p->payload);
 	} else {
@@ -279,6 +321,7 @@ instance_from_retry(struct engine *e, struct job *j)
 	job_side(j)->retry = false;
 	job_side(j)->interrupts = 0;
 	j->created_ns = e->now.boot_ns;
+	job_set_merged(j, 0);
 }
 
 static void
@@ -391,6 +434,14 @@ prepare(struct plan *p, struct engine *e, struct ask *a)
 	return err;
 }
 
+/* Who may not give a command may not feed one either. */
+static bool
+appends_to_command(const struct op_update *op, const struct job *j)
+{
+	return op->payload_mode == PAYLOAD_APPEND && j && job_pend(j) != PEND_NONE &&
+		job_payload(j) && job_payload(j)->command;
+}
+
 /* False: refused, and answered. */
 static bool
 update_allowed(struct plan *p, struct engine *e, struct ask *a)
@@ -402,6 +453,11 @@ update_allowed(struct plan *p, struct engine *e, struct ask *a)
 	p->max_wait_ns = op->max_wait_ns < 0 ? a->q->s.max_wait_ns : op->max_wait_ns;
 	if (!why && bound_under_delay(p, e->now))
 		why = "max_wait is shorter than the delay";
+	if (!why && op->command.n > 0 && a->q->s.action != ACTION_NONE &&
+		a->q->s.action != ACTION_EXEC)
+		why = "the queue runs no commands";
+	if (!why && appends_to_command(op, a->j))
+		why = "the job has a command, which has its payload";
 	if (why) {
 		ask_fail(a, ST_INVALID, why);
 		return false;

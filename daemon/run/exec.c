@@ -474,7 +474,7 @@ void
 run_make(struct run *run, const struct run_start *start, const struct handler *h)
 {
 	if (h) {
-		wq_assert(h->command && h->command[0]);
+		wq_assert(start->command.n > 0 || (h->command && h->command[0]));
 		run->grace_ns = h->grace_ns;
 		run->keep_children = h->keep_children;
 		run->side = pool_side_get(&run->r->pools, start->pool);

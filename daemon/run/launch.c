@@ -126,9 +126,34 @@ has_payload(const struct run_start *start)
 
 /* ---- the process ---- */
 
+/* The words of a command (see op_update), which they point into. NULL: there is none. */
+static int
+argv_build(struct str command, char ***out)
+{
+	size_t n = 0, at = 0;
+	char **v;
+
+	*out = NULL;
+	if (command.n == 0)
+		return 0;
+	wq_assert(command.p[command.n - 1] == '\0');
+	for (size_t i = 0; i < command.n; i++)
+		n += command.p[i] == '\0';
+	v = x_alloc((n + 1) * sizeof *v);
+	if (!v)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		v[i] = (char *)(uintptr_t)command.p + at;
+		at += strlen(v[i]) + 1;
+	}
+	v[n] = NULL;
+	*out = v;
+	return 0;
+}
+
 /* What `step` was about, for the message. */
 static const char *
-subject(enum spawn_step step, const struct handler *h)
+subject(enum spawn_step step, const struct run_start *start, const struct handler *h)
 {
 	switch (step) {
 	case STEP_USER:
@@ -138,7 +163,7 @@ subject(enum spawn_step step, const struct handler *h)
 	case STEP_DIRECTORY:
 		return h->directory;
 	case STEP_COMMAND:
-		return h->command[0];
+		return start->command.n > 0 ? start->command.p : h->command[0];
 	case STEP_NONE:
 	case STEP_HANDLER:
 	case STEP_MEMORY:
@@ -178,7 +203,7 @@ make_process(struct launcher *l, struct spawn *s, const struct run_start *start,
 	*step = STEP_MEMORY;
 	err = run_env_build(&facts, start, h, &env);
 	if (err == 0)
-		err = run_paths_build(h->command[0], run_env_get(env, "PATH"), &paths);
+		err = run_paths_build(s->argv[0], run_env_get(env, "PATH"), &paths);
 	if (err == 0) {
 		s->envp = env;
 		s->paths = paths;
@@ -194,7 +219,6 @@ launch_steps(struct launcher *l, const struct run_start *start, const struct han
 	const struct launch_pool *pool, struct spawned *out, enum spawn_step *step)
 {
 	struct spawn s = {
-		.argv = h->command,
 		.directory = h->directory ? h->directory : "/",
 		.in_fd = l->null_fd,
 		.out_fd = out_fd,
@@ -205,6 +229,7 @@ launch_steps(struct launcher *l, const struct run_start *start, const struct han
 		.max_files = h->max_files,
 		.max_processes = h->max_processes,
 	};
+	char **own = NULL;
 	int err;
 
 	*step = STEP_USER;
@@ -218,7 +243,13 @@ launch_steps(struct launcher *l, const struct run_start *start, const struct han
 		if (err)
 			return err;
 	}
-	err = make_process(l, &s, start, h, out, step);
+	*step = STEP_MEMORY;
+	err = argv_build(start->command, &own);
+	if (err == 0) {
+		s.argv = own ? own : h->command;
+		err = make_process(l, &s, start, h, out, step);
+	}
+	x_free(own);
 	if (s.in_fd != l->null_fd)
 		close(s.in_fd);
 	return err;
@@ -232,6 +263,6 @@ launch(struct launcher *l, const struct run_start *start, const struct handler *
 	int e = launch_steps(l, start, h, out_fd, pool, out, &step);
 
 	if (e)
-		launch_failed(err, step, subject(step, h), -e);
+		launch_failed(err, step, subject(step, start, h), -e);
 	return e == 0;
 }

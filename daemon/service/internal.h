@@ -66,6 +66,7 @@ struct service {
 	struct effects fx;
 	bool stepping; /* effects are being applied */
 	bool degraded, stopping;
+	bool allow_command; /* to the daemon's owner */
 	struct list sessions;
 	struct tickets tickets;
 	struct list held; /* struct held, in order of their marks */
@@ -174,6 +175,9 @@ service_ask(struct service *svc, struct call *c, struct engine_event *ev, bool m
 /* Nothing more is taken or answered; closes when the output is sent. */
 void
 session_close(struct session *s);
+/* Root or the daemon's own user, by the kernel's word. */
+bool
+session_is_owner(const struct session *s);
 /* Bytes of replies that are not sent: in the output, or held. */
 static inline size_t
 session_unsent(const struct session *s)

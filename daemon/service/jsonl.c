@@ -234,8 +234,12 @@ jsonl_job(struct buf *out, const struct job_saved *saved)
 		"\"dead\":%s,\"durability\":\"%s\"",
 		(unsigned long long)j.generation, j.attempt, boolean(j.retry), j.disable_depth,
 		boolean(j.dead), durability_words.words[j.level]);
-	if (j.n_parts > 0 && (j.pending != JOB_IDLE || j.dead))
+	if (j.n_parts > 0 && (j.pending != JOB_IDLE || j.dead)) {
+		/* Its words are the first part, each with a NUL behind it. */
+		if (j.command)
+			putf(&l, ",\"command\":true");
 		put_parts(&l, j.parts, j.n_parts);
+	}
 	return line_end(&l);
 }
 

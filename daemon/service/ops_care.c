@@ -127,6 +127,9 @@ op_import_job(struct service *svc, struct call *c)
 		return;
 	if (svc->stopping)
 		reply_status(c->s, c->req->id, ST_REFUSED_DRAINING, "the daemon is stopping");
+	else if (c->req->import.job.command && !svc->allow_command)
+		reply_status(
+			c->s, c->req->id, ST_UNAUTHORIZED, "the configuration allows no commands");
 	else if (svc->degraded && c->req->import.job.level != LEVEL_MEMORY)
 		reply_status(
 			c->s, c->req->id, ST_STORAGE_ERROR, "the store fails; nothing was changed");

@@ -31,6 +31,12 @@ update_status(const struct service *svc, const struct call *c, const struct op_u
 		*why = "the daemon is stopping";
 		return ST_REFUSED_DRAINING;
 	}
+	if (u->command.n > 0 && !(svc->allow_command && session_is_owner(c->s))) {
+		*why = svc->allow_command ? "commands are for root and the daemon's own user, over "
+					    "a unix socket"
+					  : "the configuration allows no commands";
+		return ST_UNAUTHORIZED;
+	}
 	if (svc->degraded && needs_store(svc, u)) {
 		*why = "the store fails; nothing was changed";
 		return ST_STORAGE_ERROR;

@@ -7,7 +7,7 @@
 #include "base/hist.h"
 #include "service/internal.h"
 
-/* In a page of jobs beyond this the outputs of last runs are left out, so that the page always
+/* In a page of jobs beyond this commands and the outputs of last runs are left out, so that the page always
  * holds the jobs it was asked for. */
 #define OUTPUTS_MAX (WIRE_REPLY_MAX / 2)
 
@@ -73,7 +73,10 @@ list_job(void *arg, const struct job_view *j)
 	struct job_view lean = *j;
 	struct run_record run;
 
-	if (j->last && wire_list_size(p->list) + j->last->output.n > OUTPUTS_MAX) {
+	/* Told of, but not shown. */
+	if (wire_list_size(p->list) + j->command.n > OUTPUTS_MAX)
+		lean.command.p = NULL;
+	if (j->last && wire_list_size(p->list) + j->command.n + j->last->output.n > OUTPUTS_MAX) {
 		run = *j->last;
 		run.truncated = run.truncated || run.output.n > 0;
 		run.output = STR_NONE;

@@ -190,14 +190,13 @@ op_queue_list(struct service *svc, struct call *c)
 {
 	struct queue_listing l = { .list = svc->list };
 	struct buf *out = reply_begin(c->s);
+	uint64_t cursor = c->req->cursor;
 
 	if (!out)
 		return;
 	wire_list_begin(svc->list, c->req->id, ST_OK);
-	engine_queue_each(svc->cfg.engine, list_queue, &l);
+	engine_queue_each(svc->cfg.engine, &cursor, list_queue, &l);
 	if (l.err == ERR_TOO_LONG)
-		reply_status(c->s, c->req->id, ST_REFUSED_LIMIT,
-			"the queues are too many for one reply; ask for each by its name");
-	else
-		reply_end(c->s, ST_OK, l.err ? l.err : wire_list_end(svc->list, 0, out));
+		l.err = 0; /* the next page begins with it */
+	reply_end(c->s, ST_OK, l.err ? l.err : wire_list_end(svc->list, cursor, out));
 }

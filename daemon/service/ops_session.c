@@ -129,15 +129,14 @@ op_ping(struct service *svc, struct call *c)
 bool
 service_may_command(const struct service *svc, struct call *c, const char *what)
 {
-	const struct peer *p = &c->s->peer;
-
-	if (!p->unix_socket || (p->uid != 0 && p->uid != svc->uid)) {
+	(void)svc;
+	if (!session_is_owner(c->s)) {
 		reply_status(c->s, c->req->id, ST_UNAUTHORIZED,
 			"only root and the daemon's own user may, over a unix socket");
 		return false;
 	}
 	if (what)
-		log_info(what, "peer=\"%s\"", p->address);
+		log_info(what, "peer=\"%s\"", c->s->peer.address);
 	return true;
 }
 

@@ -269,6 +269,13 @@ service_set_degraded(struct service *svc, bool degraded)
 }
 
 void
+service_set_allow_command(struct service *svc, bool allow)
+{
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	svc->allow_command = allow;
+}
+
+void
 service_set_stopping(struct service *svc)
 {
 	CHECK_OBJ(svc, SERVICE_MAGIC);

@@ -91,6 +91,10 @@ service_commit_failed(struct service *svc, int error);
  * gets STORAGE_ERROR at once. */
 void
 service_set_degraded(struct service *svc, bool degraded);
+/* Whether root and the daemon's own user may have commands run that are no handlers. Not before it
+ * is said. */
+void
+service_set_allow_command(struct service *svc, bool allow);
 /* From now on newcomers are REFUSED_DRAINING. */
 void
 service_set_stopping(struct service *svc);

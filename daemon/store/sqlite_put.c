@@ -178,11 +178,11 @@ grow(char **p, size_t n)
 }
 
 /*
- * One part is stored as it is, with no sizes; several are joined, their sizes beside them in
- * four bytes each, least first.
+ * One part is stored as it is, with no sizes; several, or a command, are joined, their sizes beside
+ * them in four bytes each, least first. Where the first is a command a byte more says so.
  */
 static int
-join(struct sqlite_store *st, const struct str *parts, size_t n, struct str *sizes,
+join(struct sqlite_store *st, const struct str *parts, size_t n, bool command, struct str *sizes,
 	struct str *data)
 {
 	size_t bytes = 0, at = 0;
@@ -190,11 +190,11 @@ join(struct sqlite_store *st, const struct str *parts, size_t n, struct str *siz
 
 	*sizes = STR_NONE;
 	*data = parts[0];
-	if (n == 1)
+	if (n == 1 && !command)
 		return 0;
 	for (size_t i = 0; i < n; i++)
 		bytes += parts[i].n;
-	rc = grow(&st->sizes, n * 4);
+	rc = grow(&st->sizes, n * 4 + 1);
 	if (!rc)
 		rc = grow(&st->data, bytes);
 	if (rc)
@@ -205,7 +205,8 @@ join(struct sqlite_store *st, const struct str *parts, size_t n, struct str *siz
 			memcpy(st->data + at, parts[i].p, parts[i].n);
 		at += parts[i].n;
 	}
-	*sizes = (struct str){ st->sizes, n * 4 };
+	st->sizes[n * 4] = PAYLOAD_COMMAND_MARK;
+	*sizes = (struct str){ st->sizes, n * 4 + command };
 	*data = (struct str){ st->data, bytes };
 	return 0;
 }
@@ -213,7 +214,7 @@ join(struct sqlite_store *st, const struct str *parts, size_t n, struct str *siz
 /* Brings the payload row `id` (0: none yet) up to date. Returns its id, 0 when none is needed. */
 static int64_t
 put_payload(struct sqlite_store *st, int64_t id, int64_t queue, struct str key,
-	const struct str *parts, size_t n)
+	const struct str *parts, size_t n, bool command)
 {
 	struct row r = row_begin(st->q[Q_PAYLOAD_PUT], ROW_PAYLOAD);
 	struct str sizes, data;
@@ -224,7 +225,7 @@ put_payload(struct sqlite_store *st, int64_t id, int64_t queue, struct str key,
 			run_on(st, Q_PAYLOAD_REMOVE, id);
 		return 0;
 	}
-	rc = join(st, parts, n, &sizes, &data);
+	rc = join(st, parts, n, command, &sizes, &data);
 	if (rc) {
 		note(st, rc);
 		return id;
@@ -298,9 +299,10 @@ job_with_payload(struct sqlite_store *st, int64_t queue, const struct job_saved 
 
 	find_payloads(st, queue, j->key, ids);
 	if (!st->failed)
-		ids[0] = put_payload(st, ids[0], queue, j->key, j->parts, j->n_parts);
+		ids[0] = put_payload(st, ids[0], queue, j->key, j->parts, j->n_parts, j->command);
 	if (!st->failed)
-		ids[1] = put_payload(st, ids[1], queue, j->key, j->run_parts, j->n_run_parts);
+		ids[1] = put_payload(
+			st, ids[1], queue, j->key, j->run_parts, j->n_run_parts, j->run_command);
 	if (st->failed)
 		return;
 	fill_job(&r, queue, j);
@@ -383,14 +385,16 @@ answer_put(void *ctx, const struct answer_saved *a)
 {
 	struct sqlite_store *st = put_store(ctx);
 	struct row r = row_begin(st->q[Q_ANSWER_PUT], ROW_ANSWER);
+	struct job_reply reply = a->reply;
 
 	if (st->failed)
 		return;
+	reply.status = (enum status)((int)reply.status | (int)a->asked << ANSWER_ASKED_SHIFT);
 	row_blob(&r, a->id);
 	row_blob(&r, a->reply.queue);
 	row_blob(&r, a->reply.key);
 	row_int(&r, a->until_wall_ns);
-#define X(f, ...) row_int(&r, (int64_t)a->reply.f);
+#define X(f, ...) row_int(&r, (int64_t)reply.f);
 	ANSWER_FIELDS(X)
 #undef X
 	(void)row_end(&r);

@@ -21,6 +21,7 @@
 struct part_list {
 	struct str *v; /* owned */
 	size_t n, cap;
+	bool command; /* the first is one */
 };
 
 struct recovery {
@@ -169,8 +170,11 @@ reserve_parts(struct part_list *l, size_t n)
 static int
 split(struct part_list *l, struct str sizes, struct str data)
 {
-	size_t n = sizes.n ? sizes.n / 4 : 1, at = 0;
+	size_t n, at = 0;
 
+	l->command = sizes.n % 4 == 1 && sizes.p[sizes.n - 1] == PAYLOAD_COMMAND_MARK;
+	sizes.n -= l->command;
+	n = sizes.n ? sizes.n / 4 : 1;
 	if (reserve_parts(l, n))
 		return -ENOMEM;
 	l->n = n;
@@ -199,6 +203,7 @@ read_payload(struct recovery *rv, enum statement s, int64_t id, struct str key, 
 	int rc;
 
 	l->n = 0;
+	l->command = false;
 	if (!id)
 		return 0;
 	rc = sqlite3_bind_int64(q, 1, id);
@@ -235,6 +240,8 @@ read_payloads(struct recovery *rv, struct job_saved *j, int64_t id, int64_t run_
 		rc = read_payload(rv, Q_RUN_PAYLOAD_GET, both ? run_id : 0, j->key, &rv->run_parts);
 	j->parts = rv->parts.v;
 	j->n_parts = rv->parts.n;
+	j->command = rv->parts.command;
+	j->run_command = rv->run_parts.command;
 	j->run_parts = rv->run_parts.v;
 	j->n_run_parts = rv->run_parts.n;
 	return rc;
@@ -414,6 +421,8 @@ answer_row(struct recovery *rv, sqlite3_stmt *q)
 #undef X
 	if (row_close(&r))
 		return damaged(rv, "an answer does not match its sum");
+	a.asked = (enum asked)((int)a.reply.status >> ANSWER_ASKED_SHIFT);
+	a.reply.status = (enum status)((int)a.reply.status & ((1 << ANSWER_ASKED_SHIFT) - 1));
 	return handed_over(rv, rv->sink->answer(rv->sink->ctx, &a), "answer");
 }
 

@@ -1,5 +1,5 @@
 /*
- * The tables of schema 2 and the statements on them, as text.
+ * The tables of schema 3 and the statements on them, as text.
  *
  *   meta     one row: instance, boot and wall time of the last commit, owner
  *   queue    id, name; settings beside it, one row a setting, as text
@@ -13,7 +13,9 @@
  *   answer   replies to requests with an idempotency id
  *   completion  those named completions that are stored
  *
- * Schema 1 had neither `moved` nor `completion`.
+ * Schema 1 had neither `moved` nor `completion`. Schema 3 has the tables of 2, and
+ * two columns that say more: an answer's status has what was asked above its 16
+ * bits (0: unknown), and the sizes of a payload may end with the mark of a command.
  *
  * A field list gives the columns of a table, their order and the range that a
  * value must have when it is read back; the names are those of the struct.
@@ -198,7 +200,9 @@ enum statement { STATEMENT_TABLE(X) Q_COUNT };
 #define Q_OF_SCHEMA_1 Q_MOVED /* those before it */
 
 #define SCHEMA_WITH_MOVED 2
-/* What makes a database of schema 1 one of schema 2, in one transaction. */
-#define SCHEMA_UPGRADE SCHEMA_MOVED SCHEMA_COMPLETION "PRAGMA user_version = 2;"
+/* What a database of schema 1 lacks. */
+#define SCHEMA_UPGRADE_1     SCHEMA_MOVED SCHEMA_COMPLETION
+#define ANSWER_ASKED_SHIFT   16
+#define PAYLOAD_COMMAND_MARK 'c'
 
 #endif

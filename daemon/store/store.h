@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 
-#define STORE_SCHEMA_VERSION 2
+#define STORE_SCHEMA_VERSION 3
 
 struct store;
 

@@ -157,16 +157,20 @@ meta_put(struct sqlite_store *st, const struct store_meta *m, const char *boot, 
 static int
 upgrade(struct sqlite_store *st)
 {
+	char sql[sizeof SCHEMA_UPGRADE_1 + 48];
 	int rc;
 
-	if (st->schema < SCHEMA_WITH_MOVED) {
+	if (st->schema < STORE_SCHEMA_VERSION) {
+		(void)snprintf(sql, sizeof sql, "%sPRAGMA user_version = %d;",
+			st->schema < SCHEMA_WITH_MOVED ? SCHEMA_UPGRADE_1 : "",
+			STORE_SCHEMA_VERSION);
 		rc = sq_run(st, Q_BEGIN);
 		if (!rc)
-			rc = sq_error(st, sqlite3_exec(st->db, SCHEMA_UPGRADE, NULL, NULL, NULL));
+			rc = sq_error(st, sqlite3_exec(st->db, sql, NULL, NULL, NULL));
 		rc = sq_end(st, rc);
 		if (rc)
 			return rc;
-		st->schema = SCHEMA_WITH_MOVED;
+		st->schema = STORE_SCHEMA_VERSION;
 	}
 	return sq_error(st, sq_prepare(st, Q_COUNT));
 }
@@ -198,7 +202,7 @@ make_writable(struct sqlite_store *st)
 {
 	int rc = st->writable ? 0 : set_log_mode(st);
 
-	if (rc || st->q[Q_COUNT - 1])
+	if (rc || (st->q[Q_COUNT - 1] && st->schema == STORE_SCHEMA_VERSION))
 		return rc;
 	return upgrade(st);
 }

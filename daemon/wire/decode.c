@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <protobuf-c/protobuf-c.h>
+#include <string.h>
 #include <wq.pb-c.h>
 
 #include "base/assert.h"
@@ -83,6 +84,43 @@ read_ping(struct decode *d, const void *m, struct request *out)
 		wrong(d, "the echo is over 64 bytes");
 }
 
+/* The words of a command, each with a NUL behind it, in one piece. */
+static struct str
+read_command(struct decode *d, const Wq__V1__Update *pb)
+{
+	size_t n = 0;
+	char *text, *p;
+
+	if (pb->n_command == 0)
+		return STR_NONE;
+	if (pb->n_command > COMMAND_WORDS_MAX)
+		wrong(d, "the command has over 1024 words");
+	for (size_t i = 0; i < pb->n_command && n <= COMMAND_MAX; i++)
+		n += pb->command[i].len < COMMAND_MAX ? pb->command[i].len + 1 : COMMAND_MAX + 1;
+	if (n > COMMAND_MAX)
+		wrong(d, "the command is larger than 128 KiB");
+	if (pb->command[0].len == 0)
+		wrong(d, "the command names no program");
+	if (d->why)
+		return STR_NONE;
+	text = p = arena_alloc(d->arena, n);
+	if (!text) {
+		d->full = true;
+		return STR_NONE;
+	}
+	for (size_t i = 0; i < pb->n_command; i++) {
+		const ProtobufCBinaryData *w = &pb->command[i];
+
+		if (w->len > 0 && memchr(w->data, 0, w->len))
+			wrong(d, "a word of the command has a NUL in it");
+		if (w->len > 0)
+			memcpy(p, w->data, w->len);
+		p += w->len;
+		*p++ = '\0';
+	}
+	return (struct str){ text, n };
+}
+
 static struct op_update
 update(struct decode *d, const Wq__V1__Update *pb)
 {
@@ -98,6 +136,7 @@ update(struct decode *d, const Wq__V1__Update *pb)
 		.payload = bytes(pb->payload),
 		.level = read_level(d, (int)pb->durability),
 		.idem = read_idem(d, pb->idempotency_id),
+		.command = read_command(d, pb),
 	};
 
 	if (pb->when_case == WQ__V1__UPDATE__WHEN_DELAY_MS) {
@@ -141,6 +180,7 @@ read_batch(struct decode *d, const void *m, struct request *out)
 
 		v[i] = update(&one, pb->updates[i]);
 		why[i] = one.why;
+		d->full = d->full || one.full;
 	}
 	out->batch.v = v;
 	out->batch.why = why;
@@ -264,6 +304,15 @@ read_queue_set(struct decode *d, const void *m, struct request *out)
 	}
 	out->queue_set.settings = v;
 	out->queue_set.n_settings = pb->n_settings;
+}
+
+static void
+read_queue_list(struct decode *d, const void *m, struct request *out)
+{
+	const Wq__V1__QueueList *pb = m;
+
+	(void)d;
+	out->cursor = pb->cursor;
 }
 
 static void
@@ -441,7 +490,7 @@ static const struct {
 	[WQ__V1__REQUEST__OP_QUEUE_CREATE] = { REQ_QUEUE_CREATE, read_queue_set },
 	[WQ__V1__REQUEST__OP_QUEUE_SET] = { REQ_QUEUE_SET, read_queue_set },
 	[WQ__V1__REQUEST__OP_QUEUE_SHOW] = { REQ_QUEUE_SHOW, read_queue },
-	[WQ__V1__REQUEST__OP_QUEUE_LIST] = { REQ_QUEUE_LIST, NULL },
+	[WQ__V1__REQUEST__OP_QUEUE_LIST] = { REQ_QUEUE_LIST, read_queue_list },
 	[WQ__V1__REQUEST__OP_QUEUE_DELETE] = { REQ_QUEUE_DELETE, read_queue_delete },
 	[WQ__V1__REQUEST__OP_PAUSE] = { REQ_PAUSE, read_queue },
 	[WQ__V1__REQUEST__OP_RESUME] = { REQ_RESUME, read_queue },

@@ -53,6 +53,7 @@ decode_import(struct decode *d, const void *m, struct request *out)
 			.coalesced = pb->coalesced,
 			.disable_depth = pb->disable_depth,
 			.dead = pb->dead,
+			.command = pb->command,
 			.level = read_level(d, (int)pb->durability),
 		},
 	};

@@ -123,6 +123,22 @@ encode_lease(Wq__V1__LeaseInfo *pb, char holder[HOLDER_MAX + 1], const struct jo
 	pb->touched = j->lease_touched;
 }
 
+/* How many words it has: none where they are left out. */
+static size_t
+split_command(struct str command, ProtobufCBinaryData words[COMMAND_WORDS_MAX])
+{
+	size_t n = 0;
+
+	while (command.p && command.n > 0 && n < COMMAND_WORDS_MAX) {
+		size_t len = strnlen(command.p, command.n - 1);
+
+		words[n++] = encode_bytes((struct str){ command.p, len });
+		command.p += len + 1;
+		command.n -= len + 1;
+	}
+	return n;
+}
+
 int
 wire_list_job(struct wire_list *l, const struct job_view *j)
 {
@@ -131,6 +147,7 @@ wire_list_job(struct wire_list *l, const struct job_view *j)
 	Wq__V1__LeaseInfo lease;
 	char holder[HOLDER_MAX + 1];
 	struct name_copy queue, last_queue;
+	ProtobufCBinaryData words[COMMAND_WORDS_MAX];
 
 	wq__v1__job_info__init(&pb);
 	pb.key = encode_bytes(j->key);
@@ -153,6 +170,9 @@ wire_list_job(struct wire_list *l, const struct job_view *j)
 		encode_lease(&lease, holder, j);
 		pb.lease = &lease;
 	}
+	pb.has_command = j->command.n > 0;
+	pb.command = words;
+	pb.n_command = split_command(j->command, words);
 	if (!j->last)
 		return put_piece(l, F_JOBS, &pb.base);
 	encode_run(&last, &last_queue, j->last);

@@ -56,13 +56,14 @@ enum request_kind {
 	REQ_KIND_COUNT
 };
 
-#define CLIENT_NAME_MAX 64 /* bytes */
-#define ECHO_MAX        64
-#define BATCH_MAX       4096  /* updates of one request */
-#define SETTINGS_MAX    64    /* settings of one request */
-#define PARTS_MAX       65536 /* payload parts of an imported job */
-#define PAGE_DEFAULT    100   /* jobs or runs of one reply */
-#define PAGE_MAX        1000
+#define CLIENT_NAME_MAX   64 /* bytes */
+#define ECHO_MAX          64
+#define BATCH_MAX         4096 /* updates of one request */
+#define COMMAND_WORDS_MAX 1024
+#define SETTINGS_MAX      64    /* settings of one request */
+#define PARTS_MAX         65536 /* payload parts of an imported job */
+#define PAGE_DEFAULT      100   /* jobs or runs of one reply */
+#define PAGE_MAX          1000
 
 struct req_hello {
 	uint32_t version;
@@ -129,6 +130,7 @@ struct request {
 		struct op_queue_delete queue_delete;
 		struct req_drain drain;
 		bool drain_first; /* shutdown */
+		uint64_t cursor;  /* queue_list */
 		struct op_completion completion;
 		struct req_watch watch;
 		struct op_subscribe subscribe;

@@ -21,6 +21,7 @@ same_update(const struct op_update *a, const struct op_update *b)
 	wq_assert(a->align_ns == b->align_ns && a->align_exact == b->align_exact);
 	wq_assert(a->payload_mode == b->payload_mode && str_eq(a->payload, b->payload));
 	wq_assert(a->level == b->level && str_eq(a->idem, b->idem));
+	wq_assert(a->command.n == 0 && b->command.n == 0);
 }
 
 static inline void

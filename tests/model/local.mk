@@ -5,6 +5,7 @@ MODEL_RIG = %reldir%/rig.c %reldir%/rig.h %reldir%/saved.c %reldir%/saved.h
 UNIT_TESTS += \
 	tests/model/test_cells \
 	tests/model/test_coalescing \
+	tests/model/test_commands \
 	tests/model/test_completions \
 	tests/model/test_guarantees \
 	tests/model/test_hot \
@@ -24,6 +25,10 @@ tests_model_test_cells_LDADD = $(TEST_LIBS)
 tests_model_test_coalescing_SOURCES = tests/model/test_coalescing.c $(MODEL_RIG)
 tests_model_test_coalescing_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_model_test_coalescing_LDADD = $(TEST_LIBS)
+
+tests_model_test_commands_SOURCES = tests/model/test_commands.c $(MODEL_RIG)
+tests_model_test_commands_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_commands_LDADD = $(TEST_LIBS)
 
 tests_model_test_completions_SOURCES = tests/model/test_completions.c $(MODEL_RIG)
 tests_model_test_completions_CPPFLAGS = $(UNIT_CPPFLAGS)

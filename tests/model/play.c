@@ -139,7 +139,7 @@ play_flush_queue(struct play *p, const struct op *o)
 	send(p, EV_FLUSH_QUEUE, &op, 0);
 }
 
-/* a: 0, 1 the newest; 2 of the last start; 3 of the next */
+/* a: 0, 1 the newest; 2 of the last start; 3 of the next; + 4: of one before these */
 static void
 play_wait(struct play *p, const struct op *o)
 {
@@ -148,6 +148,8 @@ play_wait(struct play *p, const struct op *o)
 
 	if (o->a & 2)
 		op.generation = last + (o->a & 1);
+	if (o->a & 4 && op.generation > 1)
+		op.generation--;
 	ref_wait(&p->ref, next_ticket(p), o->queue, o->key, &op);
 	send(p, EV_WAIT, &op, 0);
 }

@@ -51,6 +51,7 @@ make_record(const struct ref *r, int queue, int key, enum run_outcome outcome, b
 		.generation = run->generation,
 		.attempt = run->was.attempt,
 		.coalesced = run->was.coalesced,
+		.merged = run->was.merged,
 		.outcome = outcome,
 		.final = final,
 		.stored = r->queue[queue].job[key].stored,
@@ -180,9 +181,10 @@ merge(struct ref *r, int queue, int key)
 	else
 		for (size_t i = 0; i < r->n_waiters; i++)
 			if (r->waiter[i].kind == W_WAIT && r->waiter[i].queue == queue &&
-				r->waiter[i].key == key &&
-				r->waiter[i].generation == j->generation + 2)
-				r->waiter[i].generation--;
+				r->waiter[i].key == key && r->waiter[i].generation == j->generation)
+				r->waiter[i].generation++;
+	if (!was->retry)
+		p->merged = was->merged + 1;
 	if (p->at == JOB_ARMED) {
 		ref_serial_over(r, was->serial, ref_last(r, queue, key));
 		return;
@@ -201,7 +203,8 @@ ref_not_started(struct ref *r, int queue, int key)
 	uint64_t generation = j->generation;
 
 	j->run.going = false;
-	j->generation -= !j->run.was.retry;
+	/* The number of one that goes on as part of a newer one is not given again. */
+	j->generation -= !j->run.was.retry && (closed || !ref_pending(j));
 	r->queue[queue].backs_off = true;
 	r->queue[queue].no_start_before = r->now.boot_ns + SEC;
 	if (closed) {
@@ -479,8 +482,10 @@ ref_restarted(struct ref *r, struct moment now)
 	r->now = now;
 	r->n_waiters = 0;
 	lose_unstored(r);
-	for (size_t i = 0; i < r->n_records; i++)
+	for (size_t i = 0; i < r->n_records; i++) {
 		r->record[i].ended += by;
+		r->record[i].merged = 0;
+	}
 	for (int i = 0; i < REF_IDS; i++)
 		r->answer[i].until += by;
 	for (int q = 0; q < REF_QUEUES; q++) {
@@ -493,6 +498,7 @@ ref_restarted(struct ref *r, struct moment now)
 			j->p.due += by;
 			j->p.created += by;
 			j->p.parked = false;
+			j->p.merged = j->run.was.merged = 0;
 		}
 	}
 	while (first_running(r, &queue, &key))

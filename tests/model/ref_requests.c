@@ -13,6 +13,7 @@ renew(struct ref *r, int queue, int key)
 	ref_generation_over(r, queue, key, ref_coming(j), ST_OK, ref_last(r, queue, key));
 	j->p.retry = false;
 	j->p.attempt = 1;
+	j->p.merged = 0;
 	j->p.created = r->now.boot_ns;
 }
 
@@ -178,7 +179,8 @@ ref_update(struct ref *r, uint64_t ticket, int queue, int key, int own, const st
 	struct target t = target_of(r, queue, j, op);
 	struct ref_reply *to;
 
-	if (ref_gone(r, ticket, queue) || ref_repeated(r, ticket, queue, key, op->level, op->idem))
+	if (ref_gone(r, ticket, queue) ||
+		ref_repeated(r, ticket, queue, key, EV_UPDATE, op->level, op->idem))
 		return;
 	if (status == ST_OK)
 		ref_touch(r, queue, key, op->level);
@@ -189,7 +191,7 @@ ref_update(struct ref *r, uint64_t ticket, int queue, int key, int own, const st
 	to->of_update = !status_is_error(status);
 	to->before = was.run.going ? JOB_RUNNING : was.p.at;
 	to->pending_before = ref_pending(&was);
-	ref_finish(r, queue, key, op->level, op->idem, to);
+	ref_finish(r, queue, key, EV_UPDATE, op->level, op->idem, to);
 }
 
 /* ---- cancel, delete, disable, enable, kick ---- */
@@ -210,7 +212,8 @@ ref_cancel(struct ref *r, uint64_t ticket, int queue, int key, const struct op_c
 	enum status status = cancelled(j);
 	struct ref_waiter *w;
 
-	if (ref_gone(r, ticket, queue) || ref_repeated(r, ticket, queue, key, op->level, op->idem))
+	if (ref_gone(r, ticket, queue) ||
+		ref_repeated(r, ticket, queue, key, EV_CANCEL, op->level, op->idem))
 		return;
 	if (j->dead || ref_pending(j))
 		ref_touch(r, queue, key, op->level);
@@ -218,7 +221,7 @@ ref_cancel(struct ref *r, uint64_t ticket, int queue, int key, const struct op_c
 		ref_undead(r, queue, key);
 	ref_drop_pending(r, queue, key);
 	if (!j->run.going || op->mode == CANCEL_PLAIN) {
-		ref_finish(r, queue, key, op->level, op->idem,
+		ref_finish(r, queue, key, EV_CANCEL, op->level, op->idem,
 			ref_job_reply(r, ticket, queue, key, status));
 		return;
 	}
@@ -308,7 +311,8 @@ ref_job(struct ref *r, uint64_t ticket, int queue, int key, int own, enum engine
 	struct ref_job *j = ref_job_at(r, queue, key);
 	enum status status;
 
-	if (ref_gone(r, ticket, queue) || ref_repeated(r, ticket, queue, key, op->level, op->idem))
+	if (ref_gone(r, ticket, queue) ||
+		ref_repeated(r, ticket, queue, key, kind, op->level, op->idem))
 		return;
 	if (kind == EV_DISABLE)
 		status = disable(r, queue, key);
@@ -320,8 +324,8 @@ ref_job(struct ref *r, uint64_t ticket, int queue, int key, int own, enum engine
 	if (kind != EV_KICK ? !status_is_error(status)
 			    : status == ST_CREATED || status == ST_UPDATED_TIMER)
 		ref_touch(r, queue, key, op->level);
-	ref_finish(
-		r, queue, key, op->level, op->idem, ref_job_reply(r, ticket, queue, key, status));
+	ref_finish(r, queue, key, kind, op->level, op->idem,
+		ref_job_reply(r, ticket, queue, key, status));
 }
 
 /* ---- flush, wait ---- */
@@ -376,6 +380,13 @@ ref_wait(struct ref *r, uint64_t ticket, int queue, int key, const struct op_wai
 
 	if (ref_gone(r, ticket, queue))
 		return;
+	/* Part of the one that is coming, or running. */
+	if (ref_pending(j) && generation && generation < ref_coming(j) &&
+		generation + j->p.merged >= ref_coming(j))
+		generation = ref_coming(j);
+	else if (j->run.going && generation && generation < j->run.generation &&
+		generation + j->run.was.merged >= j->run.generation)
+		generation = j->run.generation;
 	if (generation == 0)
 		generation = j->run.going ? j->run.generation
 			: ref_pending(j)  ? ref_coming(j)
@@ -393,7 +404,8 @@ ref_wait(struct ref *r, uint64_t ticket, int queue, int key, const struct op_wai
 	for (size_t i = r->n_records; i > 0; i--) {
 		const struct ref_record *rec = &r->record[i - 1];
 
-		if (rec->queue != queue || rec->key != key || rec->generation != generation)
+		if (rec->queue != queue || rec->key != key || rec->generation < generation ||
+			rec->generation - rec->merged > generation)
 			continue;
 		ref_reply_run(r, ticket, ST_OK, rec);
 		return;

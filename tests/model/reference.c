@@ -179,8 +179,8 @@ ref_touch(struct ref *r, int queue, int key, enum durability level)
 }
 
 bool
-ref_repeated(
-	struct ref *r, uint64_t ticket, int queue, int key, enum durability level, struct str id)
+ref_repeated(struct ref *r, uint64_t ticket, int queue, int key, int asked, enum durability level,
+	struct str id)
 {
 	const struct ref_answer *a = id.n ? &r->answer[id.p[0] - 'a'] : NULL;
 	struct ref_reply *to;
@@ -188,7 +188,7 @@ ref_repeated(
 	if (!a || !a->known)
 		return false;
 	to = ref_reply(r, ticket, ST_INVALID);
-	if (a->queue != queue || a->key != key)
+	if (a->asked != asked || a->queue != queue || a->key != key)
 		return true;
 	*to = a->reply;
 	to->ticket = ticket;
@@ -197,7 +197,7 @@ ref_repeated(
 }
 
 void
-ref_finish(struct ref *r, int queue, int key, enum durability level, struct str id,
+ref_finish(struct ref *r, int queue, int key, int asked, enum durability level, struct str id,
 	struct ref_reply *made)
 {
 	struct ref_answer *a = id.n ? &r->answer[id.p[0] - 'a'] : NULL;
@@ -213,6 +213,7 @@ ref_finish(struct ref *r, int queue, int key, enum durability level, struct str 
 		.stored = !memory || ref_job_at(r, queue, key)->stored,
 		.queue = queue,
 		.key = key,
+		.asked = asked,
 		.until = r->now.boot_ns + REF_KEEP_NS,
 		.reply = *made,
 	};

@@ -30,6 +30,7 @@ struct ref_instance {
 	bool parked; /* came ready during a drain, which neither starts it nor waits for it */
 	uint64_t seq;
 	uint32_t coalesced, attempt;
+	uint32_t merged;           /* so many generations before its own are part of it */
 	char payload[REF_PAYLOAD]; /* each part followed by ';' */
 };
 
@@ -42,7 +43,7 @@ struct ref_run {
 struct ref_record {
 	int queue, key;
 	uint64_t generation;
-	uint32_t attempt, coalesced;
+	uint32_t attempt, coalesced, merged;
 	enum run_outcome outcome;
 	bool final;
 	bool stored;   /* the job was one that is stored when it was made */
@@ -102,6 +103,7 @@ struct ref_reply {
 struct ref_answer {
 	bool known, stored;
 	int queue, key;
+	int asked; /* enum engine_event_kind */
 	int64_t until;
 	struct ref_reply reply;
 };

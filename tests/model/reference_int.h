@@ -52,13 +52,13 @@ ref_level_of(const struct ref *r, int queue, enum durability level);
 /* A request of that level has changed the job, or relies on what it is. */
 void
 ref_touch(struct ref *r, int queue, int key, enum durability level);
-/* True: the id is known, and the request is answered. */
+/* True: the id is known, and the request is answered. `asked`: enum engine_event_kind. */
 bool
-ref_repeated(
-	struct ref *r, uint64_t ticket, int queue, int key, enum durability level, struct str id);
+ref_repeated(struct ref *r, uint64_t ticket, int queue, int key, int asked, enum durability level,
+	struct str id);
 /* The reply to a request that was answered at once. */
 void
-ref_finish(struct ref *r, int queue, int key, enum durability level, struct str id,
+ref_finish(struct ref *r, int queue, int key, int asked, enum durability level, struct str id,
 	struct ref_reply *made);
 /* On the timer, or at the tail of those who are ready. `lets_pass`: a drain waits for it. */
 void

@@ -143,6 +143,13 @@ keep_start(struct rig *r, const struct run_start *s)
 	for (size_t i = 0; i < s->n_parts && !r->terse; i++)
 		n += (size_t)snprintf(
 			run->payload + n, sizeof run->payload - n, "%.*s;", STR_ARG(s->parts[i]));
+	run->action = s->action;
+	rig_check(s->command.n < sizeof run->command);
+	if (s->command.n)
+		memcpy(run->command, s->command.p, s->command.n);
+	for (size_t i = 0; i < s->command.n; i++)
+		if (!run->command[i])
+			run->command[i] = ';';
 }
 
 static void

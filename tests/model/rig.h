@@ -47,6 +47,8 @@ struct rig_run {
 	uint64_t id, token;
 	char queue[RIG_NAME], key[RIG_NAME];
 	char payload[RIG_PAYLOAD]; /* parts, each followed by ';' */
+	char command[RIG_PAYLOAD]; /* words, each followed by ';' */
+	enum action action;
 	uint64_t generation;
 	uint32_t attempt, coalesced;
 	int64_t due_wall_ns;

@@ -306,6 +306,97 @@ START_TEST(a_sync_reply_is_durable_and_the_others_are_not)
 }
 END_TEST
 
+/* An id belongs to what it was used for first, over a restart too. */
+START_TEST(an_id_is_of_one_operation)
+{
+	struct op_update update = rig_op("k", SEC);
+	struct op_cancel cancel = { .job = rig_name("k"), .timeout_ns = -1, .idem = STR("id") };
+	struct op_job job = { .job = rig_name("k"), .idem = STR("id") };
+	static const enum engine_event_kind kinds[] = { EV_KICK, EV_DISABLE, EV_ENABLE, EV_DELETE };
+	struct rig r;
+
+	start(&r, "handler=h");
+	update.idem = STR("id");
+	rig_expect(&r, rig_update_op(&r, &update), ST_CREATED);
+	for (int again = 0; again < 2; again++) {
+		rig_expect(&r, rig_send(&r, EV_CANCEL, &cancel, 0), ST_INVALID);
+		for (size_t i = 0; i < 4; i++)
+			rig_expect(&r, rig_send(&r, kinds[i], &job, 0), ST_INVALID);
+		rig_expect(&r, rig_update_op(&r, &update), ST_CREATED);
+		ck_assert_str_eq(rig_state(&r, "k"), "A");
+		ck_assert_uint_eq(rig_get(&r, "k").disable_depth, 0);
+		rig_restart(&r, MS, true);
+	}
+	cancel.idem = STR("other");
+	rig_expect(&r, rig_send(&r, EV_CANCEL, &cancel, 0), ST_CANCELLED);
+	rig_expect(&r, rig_send(&r, EV_CANCEL, &cancel, 0), ST_CANCELLED);
+	update.idem = STR("other");
+	rig_expect(&r, rig_update_op(&r, &update), ST_INVALID);
+	rig_done(&r);
+}
+END_TEST
+
+/* A hand-over is taken back after it was asked for again: both generations were promised, one run
+ * stands for them. */
+START_TEST(both_numbers_of_a_merged_instance_are_waited_for)
+{
+	uint64_t early[2], late[2];
+	struct rig r;
+
+	start(&r, "handler=h max_attempts=2 retry_delay=1s");
+	ck_assert_uint_eq(rig_expect(&r, rig_update(&r, "k", 0), ST_CREATED)->r.generation, 1);
+	early[0] = rig_wait(&r, "k", 1);
+	ck_assert_uint_eq(
+		rig_expect(&r, rig_update(&r, "k", _i * SEC), ST_REQUEUED_RUNNING)->r.generation,
+		2);
+	early[1] = rig_wait(&r, "k", 2);
+	rig_not_started(&r, rig_running(&r, "k"));
+	late[0] = rig_wait(&r, "k", 1);
+	late[1] = rig_wait(&r, "k", 2);
+	rig_pass(&r, 2 * SEC);
+	ck_assert_uint_eq(rig_running(&r, "k")->generation, 2);
+	ck_assert_uint_eq(rig_running(&r, "k")->coalesced, 1);
+	/* Once more, and then an attempt that fails. */
+	rig_not_started(&r, rig_running(&r, "k"));
+	rig_pass(&r, 2 * SEC);
+	rig_end_run(&r, rig_running(&r, "k"), RUN_FAILED);
+	rig_expect_waits(&r, rig_wait(&r, "k", 1));
+	rig_pass(&r, 2 * SEC);
+	rig_finish(&r, "k");
+	for (int i = 0; i < 2; i++) {
+		ck_assert_uint_eq(rig_expect(&r, early[i], ST_OK)->run.generation, 2);
+		ck_assert_uint_eq(rig_expect(&r, late[i], ST_OK)->run.generation, 2);
+		ck_assert_uint_eq(
+			rig_expect(&r, rig_wait(&r, "k", (uint64_t)i + 1), ST_OK)->run.attempt, 2);
+	}
+	rig_expect(&r, rig_wait(&r, "k", 3), ST_NOT_FOUND);
+	/* The next one is the next number. */
+	ck_assert_uint_eq(rig_expect(&r, rig_update(&r, "k", SEC), ST_CREATED)->r.generation, 3);
+	ck_assert_uint_eq(rig_expect(&r, rig_wait(&r, "k", 1), ST_OK)->run.generation, 2);
+	rig_done(&r);
+}
+END_TEST
+
+/* What was merged goes together. */
+START_TEST(both_numbers_of_a_merged_instance_are_cancelled)
+{
+	uint64_t wait[2];
+	struct rig r;
+
+	start(&r, "handler=h");
+	rig_update(&r, "k", 0);
+	rig_update(&r, "k", 0);
+	wait[0] = rig_wait(&r, "k", 1);
+	rig_not_started(&r, rig_running(&r, "k"));
+	wait[1] = rig_wait(&r, "k", 1);
+	rig_expect(&r, rig_cancel(&r, "k", CANCEL_PLAIN), ST_CANCELLED);
+	rig_expect(&r, wait[0], ST_CANCELLED);
+	rig_expect(&r, wait[1], ST_CANCELLED);
+	rig_expect(&r, rig_wait(&r, "k", 1), ST_NOT_FOUND);
+	rig_done(&r);
+}
+END_TEST
+
 START_TEST(everything_that_happens_is_counted_once)
 {
 	static const enum run_outcome ends[] = { RUN_DONE, RUN_FAILED, RUN_TIMEOUT, RUN_CANCELLED,
@@ -488,6 +579,9 @@ main(void)
 	tcase_add_test(tc, names_and_ids_end_at_their_lengths);
 	tcase_add_loop_test(tc, time_limits_out_of_range_are_invalid_and_change_nothing, 0, 2);
 	tcase_add_test(tc, bytes_kept_end_at_their_limit);
+	tcase_add_test(tc, an_id_is_of_one_operation);
+	tcase_add_loop_test(tc, both_numbers_of_a_merged_instance_are_waited_for, 0, 2);
+	tcase_add_test(tc, both_numbers_of_a_merged_instance_are_cancelled);
 	tcase_add_test(tc, everything_that_happens_is_counted_once);
 	tcase_add_test(tc, limits_refuse_and_change_nothing);
 	return unit_run(s);

@@ -29,6 +29,11 @@ tests_unit_test_libwq_look_SOURCES = tests/unit/test_libwq_look.c $(CLIENT_TEST_
 tests_unit_test_libwq_look_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
 tests_unit_test_libwq_look_LDADD = $(CLIENT_TEST_LIBS) $(LIBEVENT_LIBS)
 
+UNIT_TESTS += tests/unit/test_libwq_wait
+tests_unit_test_libwq_wait_SOURCES = tests/unit/test_libwq_wait.c $(CLIENT_TEST_FILES)
+tests_unit_test_libwq_wait_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)
+tests_unit_test_libwq_wait_LDADD = $(CLIENT_TEST_LIBS)
+
 UNIT_TESTS += tests/unit/test_libwq_fault
 tests_unit_test_libwq_fault_SOURCES = tests/unit/test_libwq_fault.c $(CLIENT_TEST_FILES)
 tests_unit_test_libwq_fault_CPPFLAGS = $(UNIT_CPPFLAGS) -I$(srcdir)

@@ -272,13 +272,18 @@ engine_queue_get(const struct engine *e, struct str queue, struct queue_view *ou
 }
 
 void
-engine_queue_each(
-	const struct engine *e, bool (*each)(void *arg, const struct queue_view *), void *arg)
+engine_queue_each(const struct engine *e, uint64_t *cursor,
+	bool (*each)(void *arg, const struct queue_view *), void *arg)
 {
-	struct queue_view q = { .name = STR("one"), .settings = &e->settings };
+	struct queue_view q = { .settings = &e->settings };
+	size_t i = *cursor;
 
-	for (size_t i = 0; i < e->n_queues && each(arg, &q); i++)
-		q.name = STR("two");
+	for (; i < e->n_queues; i++) {
+		q.name = i ? STR("two") : STR("one");
+		if (!each(arg, &q))
+			break;
+	}
+	*cursor = i < e->n_queues ? i : 0;
 }
 
 void

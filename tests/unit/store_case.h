@@ -216,6 +216,8 @@ put_job(FILE *f, const struct job_saved *j)
 		put_bytes(f, "part", j->parts[i]);
 	for (size_t i = 0; i < j->n_run_parts; i++)
 		put_bytes(f, "run_part", j->run_parts[i]);
+	if (j->command || j->run_command)
+		fprintf(f, " command=%d/%d", j->command, j->run_command);
 	fprintf(f, "\n");
 }
 
@@ -243,11 +245,12 @@ put_answer(FILE *f, const struct answer_saved *a)
 	put_bytes(f, "queue", r->queue);
 	put_bytes(f, "key", r->key);
 	fprintf(f,
-		" until=%lld status=%d before=%d/%d has=%d/%d %lld/%lld gen=%llu co=%u depth=%u\n",
-		(long long)a->until_wall_ns, r->status, r->state_before, r->pending_before,
-		r->has_deadline, r->has_old_deadline, (long long)r->deadline_wall_ns,
-		(long long)r->old_deadline_wall_ns, (unsigned long long)r->generation, r->coalesced,
-		r->disable_depth);
+		" asked=%d until=%lld status=%d before=%d/%d has=%d/%d %lld/%lld gen=%llu co=%u "
+		"depth=%u\n",
+		a->asked, (long long)a->until_wall_ns, r->status, r->state_before,
+		r->pending_before, r->has_deadline, r->has_old_deadline,
+		(long long)r->deadline_wall_ns, (long long)r->old_deadline_wall_ns,
+		(unsigned long long)r->generation, r->coalesced, r->disable_depth);
 }
 
 static inline void

@@ -60,6 +60,8 @@ name(struct hot_text s, char buf[160])
 
 /* ---- requests ---- */
 
+static const char *const words[] = { "echo", "", "a b", NULL };
+
 static wq_update_opts_t
 some_opts(void)
 {
@@ -77,15 +79,22 @@ some_opts(void)
 	o.payload = payload.p;
 	o.payload_len = payload.n;
 	o.durability = (wq_durability_t)rnd_below(&rnd, 4);
+	o.command = words;
+	o.n_command = one_in(4) ? rnd_below(&rnd, 4) : 0;
 	return o;
 }
 
 static void
 fill_pb(Wq__V1__Update *pb, const struct hot_update *u, const char *queue)
 {
+	static ProtobufCBinaryData command[3];
 	const wq_update_opts_t *o = u->o;
 
 	wq__v1__update__init(pb);
+	for (size_t i = 0; i < 3; i++)
+		command[i] = bin(hot_text(words[i], strlen(words[i])));
+	pb->command = command;
+	pb->n_command = o->n_command;
 	pb->key = bin(u->key);
 	pb->queue = (char *)(uintptr_t)queue;
 	pb->mode = (Wq__V1__UpdateMode)o->mode;
@@ -197,7 +206,8 @@ START_TEST(cancels_are_written_as_protobuf_c_would)
 
 	for (int i = 0; i < MESSAGES / 4; i++) {
 		struct hot_cancel c = { some_text(255), some_text(128), some_text(64),
-			(wq_cancel_mode_t)rnd_below(&rnd, 3), one_in(2) ? -1 : number() };
+			(wq_cancel_mode_t)rnd_below(&rnd, 3), one_in(2) ? -1 : number(),
+			(wq_durability_t)rnd_below(&rnd, 4) };
 		Wq__V1__Cancel pb;
 		Wq__V1__Request req;
 		char queue[160];
@@ -212,6 +222,7 @@ START_TEST(cancels_are_written_as_protobuf_c_would)
 		pb.has_timeout_ms_case =
 			c.timeout_ms == -1 ? 0 : WQ__V1__CANCEL__HAS_TIMEOUT_MS_TIMEOUT_MS;
 		pb.timeout_ms = c.timeout_ms;
+		pb.durability = (Wq__V1__Durability)c.durability;
 		pb.idempotency_id = bin(c.idem);
 		req.id = 1;
 		req.op_case = WQ__V1__REQUEST__OP_CANCEL;

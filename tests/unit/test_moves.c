@@ -361,7 +361,7 @@ START_TEST(schema_1_is_read_untouched_and_upgraded_by_the_first_group)
 	ck_assert_str_eq(got, text);
 	free(got);
 	st->ops->close(st);
-	ck_assert_int_eq(db_number("PRAGMA user_version"), 2);
+	ck_assert_int_eq(db_number("PRAGMA user_version"), STORE_SCHEMA_VERSION);
 	ck_assert_int_eq(reopened_text(&got, &err), 0);
 	ck_assert_str_eq(got, text);
 	free(got);

@@ -29,7 +29,7 @@ START_TEST(every_field_comes_back)
 	struct str run_parts[] = { STR("what it runs with") };
 	struct job_saved j = job_make("mail", STR("k"), 1);
 	struct run_record r = run_make("mail", STR("k"), 5, STR("out\0put"));
-	struct answer_saved a = { .id = STR("idem"), .until_wall_ns = 77 };
+	struct answer_saved a = { .id = STR("idem"), .asked = ASKED_REINIT, .until_wall_ns = 77 };
 	struct queue_settings s;
 	char *want;
 	size_t n;
@@ -67,6 +67,46 @@ START_TEST(every_field_comes_back)
 	put_job(f, &j);
 	put_run(f, UINT32_MAX + 1ull, &r);
 	put_answer(f, &a);
+	fclose(f);
+	expect_text(want);
+	free(want);
+}
+END_TEST
+
+/* A command alone, one with its payload, a running one beside a pending one without. */
+START_TEST(commands_come_back)
+{
+	struct store *st = store_open_ok();
+	const struct persist_sink *sink = group_begin(st);
+	struct str alone[] = { STR("true\0") }, with[] = { STR("cat\0-n\0"), STR("") },
+		   plain[] = { STR("cat\0") };
+	struct job_saved a = job_make("q", STR("a"), 1), b = job_make("q", STR("b"), 2),
+			 c = job_make("q", STR("c"), 3);
+	char *want;
+	size_t n;
+	FILE *f = open_memstream(&want, &n);
+	struct queue_settings s;
+
+	queue_settings_default(&s);
+	a.parts = alone;
+	b.parts = with;
+	c.parts = plain;
+	c.run_parts = with;
+	a.n_parts = c.n_parts = 1;
+	b.n_parts = c.n_run_parts = 2;
+	a.command = b.command = c.run_command = true;
+	c.running = true;
+	a.payload_changed = b.payload_changed = c.payload_changed = true;
+	sink->queue_put(sink->ctx, STR("q"), &s, false);
+	sink->job_put(sink->ctx, &a);
+	sink->job_put(sink->ctx, &b);
+	sink->job_put(sink->ctx, &c);
+	group_commit(st);
+	st->ops->close(st);
+	put_queue(f, STR("q"), &s, false);
+	put_job(f, &a);
+	put_job(f, &b);
+	put_job(f, &c);
 	fclose(f);
 	expect_text(want);
 	free(want);
@@ -639,6 +679,7 @@ main(void)
 
 	tcase_add_checked_fixture(tc, dir_make, dir_remove);
 	tcase_add_test(tc, every_field_comes_back);
+	tcase_add_test(tc, commands_come_back);
 	tcase_add_test(tc, single_fields_come_back);
 	tcase_add_test(tc, unusual_keys_stay_apart);
 	tcase_add_test(tc, payloads_of_every_shape);

@@ -98,7 +98,7 @@ START_TEST(sto_05_newer_schema)
 {
 	free(make_database(10));
 	tamper("PRAGMA user_version = 9999", false);
-	expect_refused(ERR_NEWER_SCHEMA, "wqd.db", "schema 9999, this wqd knows 2");
+	expect_refused(ERR_NEWER_SCHEMA, "wqd.db", "schema 9999, this wqd knows 3");
 	tamper("PRAGMA user_version = 2", false);
 	free(make_database(1));
 }
@@ -109,7 +109,7 @@ START_TEST(sto_05_newer_schema_only_in_the_log)
 	free(make_database(10));
 	tamper("PRAGMA user_version = 9999; DELETE FROM answer", true);
 	ck_assert_int_eq(access(in_dir("wqd.db-wal"), F_OK), 0);
-	expect_refused(ERR_NEWER_SCHEMA, "wqd.db", "schema 9999, this wqd knows 2");
+	expect_refused(ERR_NEWER_SCHEMA, "wqd.db", "schema 9999, this wqd knows 3");
 }
 END_TEST
 
