@@ -21,6 +21,16 @@ add_counter(const char *name, int64_t value, void *arg)
 	return 0;
 }
 
+static void
+put_trouble(const struct ctl *c)
+{
+	if (!wq_trouble(c->wq)[0])
+		return;
+	fputs("degraded: ", stdout);
+	ctl_text_puts(stdout, wq_trouble(c->wq));
+	putchar('\n');
+}
+
 int
 ctl_do_stat(struct ctl *c)
 {
@@ -31,7 +41,10 @@ ctl_do_stat(struct ctl *c)
 		return rc;
 	if (!c->json) {
 		rc = wq_stat(c->wq, put_counter, NULL);
-		return rc < 0 ? ctl_fail(c, rc, NULL) : CTL_DONE;
+		if (rc < 0)
+			return ctl_fail(c, rc, NULL);
+		put_trouble(c);
+		return CTL_DONE;
 	}
 	j = json_object();
 	rc = wq_stat(c->wq, add_counter, j);
@@ -39,6 +52,7 @@ ctl_do_stat(struct ctl *c)
 		json_decref(j);
 		return ctl_fail(c, rc, NULL);
 	}
+	ctl_json_set(j, "trouble", ctl_text_jsons(wq_trouble(c->wq)));
 	ctl_json_put(c, j);
 	return CTL_DONE;
 }
@@ -60,10 +74,12 @@ ctl_do_ping(struct ctl *c)
 		ctl_json_set(j, "outcome", json_string("OK"));
 		ctl_json_set(j, "server", ctl_text_jsons(c->server));
 		ctl_json_set(j, "rtt_us", json_integer(us));
+		ctl_json_set(j, "trouble", ctl_text_jsons(wq_trouble(c->wq)));
 		ctl_json_put(c, j);
 	} else if (!c->quiet) {
 		ctl_text_puts(stdout, c->server);
 		printf(" answered in %lld us\n", (long long)us);
+		put_trouble(c);
 	}
 	return CTL_DONE;
 }

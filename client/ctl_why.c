@@ -184,6 +184,8 @@ put_reasons(struct why *w, const wq_job_info_t *job)
 {
 	wq_state_t state = job->state;
 
+	if (wq_trouble(w->c->wq)[0])
+		because(w, "degraded", "The daemon is degraded: %s.", wq_trouble(w->c->wq));
 	if (job->disable_depth)
 		because(w, "disabled",
 			"It is disabled %u deep: updates are refused until it is "
@@ -246,6 +248,8 @@ ctl_do_why(struct ctl *c)
 	if ((rc = ctl_arg_target(c, 0, &t)) || (rc = ctl_connect(c)))
 		return rc;
 	rc = wq_queue_show(c->wq, t.queue, take_queue, &w.q);
+	if (rc == 0)
+		rc = wq_ping(c->wq, NULL);
 	if (rc == 0)
 		rc = wq_get(c->wq, t.queue, t.key, explain, &w);
 	return rc < 0 ? ctl_fail(c, rc, NULL) : CTL_DONE;

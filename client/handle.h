@@ -88,6 +88,7 @@ struct wq {
 	uint64_t idem_next;
 	uint64_t jitter; /* state of the generator */
 	char message[MESSAGE_MAX];
+	char trouble[MESSAGE_MAX]; /* as the last ping or stat told */
 	wq_change_cb changed;
 	void *changed_arg;
 };

@@ -3,6 +3,7 @@
  * before `each` is called, so `each` may make calls of its own.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "handle.h"
@@ -369,6 +370,18 @@ wq_queue_show(wq_t *wq, const char *queue, wq_queue_cb each, void *arg)
 
 /* ---- the daemon ---- */
 
+static void
+take_trouble(wq_t *wq, const Wq__V1__Reply *r)
+{
+	snprintf(wq->trouble, sizeof wq->trouble, "%s", r->trouble);
+}
+
+const char *
+wq_trouble(const wq_t *wq)
+{
+	return wq->trouble;
+}
+
 int
 wq_stat(wq_t *wq, wq_counter_cb each, void *arg)
 {
@@ -382,6 +395,8 @@ wq_stat(wq_t *wq, wq_counter_cb each, void *arg)
 	req.stat = &stat;
 	look_begin(&k, wq);
 	err = look_ask(&k, &req, &r);
+	if (err == 0)
+		take_trouble(wq, r);
 	for (size_t i = 0; err == 0 && i < r->n_counters && !k.stopped; i++) {
 		wq->looking++;
 		k.stopped = each(r->counters[i]->name, r->counters[i]->value, arg) != 0;
@@ -407,6 +422,8 @@ wq_ping(wq_t *wq, int64_t *rtt_us)
 	err = look_ask(&k, &req, &r);
 	if (err == 0 && (r->echo.len != sizeof start || memcmp(r->echo.data, &start, sizeof start)))
 		err = WQ_ERR_PROTOCOL;
+	if (err == 0)
+		take_trouble(wq, r);
 	if (err == 0 && rtt_us)
 		*rtt_us = (now_ns() - start) / 1000;
 	return look_end(&k, err);

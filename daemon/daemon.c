@@ -285,6 +285,7 @@ on_stat(void *ctx, void (*put)(void *arg, const char *name, int64_t value), void
 	put(arg, "commit_p99_us", cs.took_p99_ns / NS_PER_US);
 	put(arg, "commit_max_us", cs.took_max_ns / NS_PER_US);
 	put(arg, "degraded", cs.degraded);
+	put(arg, "log_lines_lost", (int64_t)log_lost());
 	put(arg, "dirty", (int64_t)engine_dirty(d->engine));
 	put(arg, "store_bytes", (int64_t)ss.file_bytes);
 	put(arg, "store_wal_bytes", (int64_t)ss.wal_bytes);
@@ -294,9 +295,18 @@ on_stat(void *ctx, void (*put)(void *arg, const char *name, int64_t value), void
 	pools_stat(d, put, arg);
 }
 
+static void
+on_trouble(void *ctx, struct moment now, char *dst, size_t size)
+{
+	struct daemon *d = ctx;
+
+	committer_trouble(d->committer, now, dst, size);
+}
+
 void
 daemon_service_hooks(struct service_config *cfg)
 {
+	cfg->trouble = on_trouble;
 	cfg->start_run = on_start_run;
 	cfg->kill_run = on_kill_run;
 	cfg->stalled = pools_on_stalled;

@@ -563,6 +563,10 @@ wq_stat(wq_t *wq, wq_counter_cb each, void *arg);
 /* Round trip; *rtt_us may be NULL. */
 int
 wq_ping(wq_t *wq, int64_t *rtt_us);
+/* What was wrong with the daemon's disk (full, failing, slow, gone) at the last wq_ping or wq_stat, in
+ * words; "" when nothing was. Borrowed until the next. */
+const char *
+wq_trouble(const wq_t *wq);
 
 /* ---- queues ---- */
 

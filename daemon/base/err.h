@@ -22,7 +22,8 @@
 	X(ERR_STALE_TOKEN,   -1010, "ownership was taken over") \
 	X(ERR_CONFIG,        -1011, "configuration error") \
 	X(ERR_CLOSED,        -1012, "closed") \
-	X(ERR_NOT_OURS,      -1013, "not ours to touch")
+	X(ERR_NOT_OURS,      -1013, "not ours to touch") \
+	X(ERR_GONE,          -1014, "the state directory was removed or replaced")
 /* clang-format on */
 
 enum err {

@@ -1,16 +1,19 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/assert.h"
 
 static _Atomic int max_level = LOG_INFO_; /* any thread */
 static _Atomic bool with_prefix;
+static _Atomic unsigned long long lines_lost, lines_told;
 
 void
 log_setup(enum log_level level, bool prefix)
@@ -35,6 +38,53 @@ level_name(enum log_level level)
 	return "?";
 }
 
+/* Writes it unless that would block. */
+static bool
+try_write(const char *line, size_t n)
+{
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+	ssize_t r;
+
+	do
+		r = send(STDERR_FILENO, line, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (r < 0 && errno == EINTR);
+	if (r >= 0 || errno != ENOTSOCK)
+		return r >= 0;
+	/* A pipe that is writable takes as much as a line has. */
+	if (poll(&p, 1, 0) <= 0 || !(p.revents & POLLOUT))
+		return false;
+	do
+		r = write(STDERR_FILENO, line, n);
+	while (r < 0 && errno == EINTR);
+	return r >= 0;
+}
+
+/* Lines that were lost are told of as soon as there is room again. */
+static void
+put_line(const char *line, size_t n)
+{
+	unsigned long long lost = atomic_load(&lines_lost);
+	char told[128];
+	int m;
+
+	if (lost > atomic_load(&lines_told)) {
+		m = snprintf(told, sizeof told,
+			"%slevel=warning event=log_lines_lost lines=%llu msg=\"nobody read the "
+			"log\"\n",
+			atomic_load(&with_prefix) ? "<4>" : "", lost - atomic_load(&lines_told));
+		if (try_write(told, (size_t)m))
+			atomic_store(&lines_told, lost);
+	}
+	if (!try_write(line, n))
+		atomic_fetch_add(&lines_lost, 1);
+}
+
+uint64_t
+log_lost(void)
+{
+	return atomic_load(&lines_lost);
+}
+
 void
 log_line(enum log_level level, const char *event, const char *fmt, ...)
 {
@@ -55,8 +105,7 @@ log_line(enum log_level level, const char *event, const char *fmt, ...)
 		return;
 	n = n + m < (int)room ? n + m : (int)room - 1;
 	line[n++] = '\n';
-	while (write(STDERR_FILENO, line, (size_t)n) < 0 && errno == EINTR)
-		;
+	put_line(line, (size_t)n);
 }
 
 const char *

@@ -3,10 +3,13 @@
  * systemd; then with the syslog priority prefix "<N>"). The top layers log;
  * what returns an error does not also log it. Values are quoted and control
  * characters escaped, so that a client's bytes can't forge a line. Payloads and
- * tokens are never passed here. Any thread; a line is one write(2).
+ * tokens are never passed here. Any thread; a line is one write(2). Where that would
+ * block, because nobody reads, the line is lost and counted instead.
  */
 #ifndef WQD_BASE_LOG_H
 #define WQD_BASE_LOG_H
+
+#include <stdint.h>
 
 #include "base/str.h"
 
@@ -25,6 +28,10 @@ log_line(enum log_level level, const char *event, const char *fmt, ...)
 #define log_warn(event, ...)  log_line(LOG_WARN_, event, __VA_ARGS__)
 #define log_info(event, ...)  log_line(LOG_INFO_, event, __VA_ARGS__)
 #define log_debug(event, ...) log_line(LOG_DEBUG_, event, __VA_ARGS__)
+
+/* Lines lost since the start. */
+uint64_t
+log_lost(void);
 
 /*
  * `s` made safe for a log line, in double quotes, cut at `size`. Returns `dst`.

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -234,11 +235,17 @@ read_all(int fd, struct buf *b)
 int
 source_read(const char *path, char **out, const char **what, int *line)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), err;
+	/* Without O_NONBLOCK the open of a pipe would wait for a writer. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), err;
+	struct stat sb;
 	struct buf b;
 
 	if (fd < 0)
 		return -errno;
+	if (fstat(fd, &sb) == 0 && !S_ISREG(sb.st_mode) && !S_ISDIR(sb.st_mode)) {
+		close(fd);
+		return ERR_NOT_OURS;
+	}
 	buf_init(&b, SOURCE_MAX + 4096);
 	err = read_all(fd, &b);
 	close(fd);

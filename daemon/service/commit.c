@@ -1,6 +1,7 @@
 #include "service/commit.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -14,6 +15,7 @@
 #define GROUP_THINGS_MAX 65536
 #define GROUP_BYTES_MAX  (32u << 20)
 #define TAKE_STEP        256
+#define SLOW_NS          NS_PER_S /* a commit that takes longer is told of */
 
 enum commit_state { COMMIT_IDLE, COMMIT_SYNCING, COMMIT_FAILING };
 
@@ -24,6 +26,8 @@ struct committer {
 	struct service *svc;
 	struct writer *writer;
 	int64_t interval_ns;
+	int error;              /* of the last try, while FAILING */
+	int64_t submitted_ns;   /* boot time, while SYNCING */
 	int64_t dirty_since_ns; /* INT64_MAX: nothing dirty when last looked */
 	uint64_t taken;         /* mark of the last group */
 	struct hist took;
@@ -94,6 +98,7 @@ group_failed(struct committer *c, const struct group_done *d)
 		service_set_degraded(c->svc, true);
 	}
 	c->state = COMMIT_FAILING;
+	c->error = d->result;
 	service_commit_failed(c->svc, d->result);
 }
 
@@ -142,6 +147,7 @@ submit(struct committer *c, struct moment now)
 	if (r < 0)
 		out_of_memory(g);
 	c->state = COMMIT_SYNCING;
+	c->submitted_ns = now.boot_ns;
 	/* What did not fit is as old as what did, at least in what it may claim. */
 	if (engine_dirty(c->engine) == 0)
 		c->dirty_since_ns = INT64_MAX;
@@ -195,6 +201,23 @@ committer_finish(struct committer *c, struct moment now)
 	CHECK_OBJ(c, COMMITTER_MAGIC);
 	turn(c, now, true);
 	return c->state == COMMIT_IDLE && engine_dirty(c->engine) == 0;
+}
+
+void
+committer_trouble(const struct committer *c, struct moment now, char *dst, size_t size)
+{
+	int64_t since_ns = now.boot_ns - c->submitted_ns;
+
+	dst[0] = '\0';
+	if (c->state == COMMIT_FAILING)
+		(void)snprintf(dst, size,
+			"commits fail (%s): updates that have to be stored are refused",
+			err_str(c->error));
+	else if (c->state == COMMIT_SYNCING && since_ns >= SLOW_NS)
+		(void)snprintf(dst, size,
+			"the disk is slow: a commit has been going on for %lld.%llds",
+			(long long)(since_ns / NS_PER_S),
+			(long long)(since_ns % NS_PER_S / (100 * NS_PER_MS)));
 }
 
 void

@@ -45,6 +45,10 @@ committer_next_due(const struct committer *c);
 bool
 committer_finish(struct committer *c, struct moment now);
 
+/* What is wrong with the disk, as a sentence without full stop; "" when nothing is. */
+void
+committer_trouble(const struct committer *c, struct moment now, char *dst, size_t size);
+
 struct committer_stats {
 	uint64_t groups, things, failures;
 	uint64_t largest; /* things in a group */

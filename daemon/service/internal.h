@@ -238,6 +238,10 @@ care_turn(struct service *svc, struct moment now);
 
 /* ---- operations ---- */
 
+/* What is wrong with the disk, as ping and stat tell it. */
+#define TROUBLE_MAX 256
+void
+service_trouble(const struct service *svc, struct moment now, char dst[TROUBLE_MAX]);
 /* Who may change the daemon itself, or see all of it: root and the daemon's own user, by the
  * kernel's word. False: answered. `what` is logged; NULL: nothing is. */
 bool

@@ -199,7 +199,11 @@ op_stat(struct service *svc, struct call *c)
 {
 	struct page p = { .list = svc->list };
 
+	char trouble[TROUBLE_MAX];
+
+	service_trouble(svc, c->now, trouble);
 	wire_list_begin(svc->list, c->req->id, ST_OK);
+	wire_list_trouble(svc->list, trouble);
 	put_engine(svc->cfg.engine, &p);
 	put_service(svc, &p);
 	svc->cfg.stat(svc->cfg.ctx, put_counter, &p);

@@ -116,13 +116,23 @@ op_hello(struct service *svc, struct call *c)
 }
 
 void
+service_trouble(const struct service *svc, struct moment now, char dst[TROUBLE_MAX])
+{
+	dst[0] = '\0';
+	if (svc->cfg.trouble)
+		svc->cfg.trouble(svc->cfg.ctx, now, dst, TROUBLE_MAX);
+}
+
+void
 op_ping(struct service *svc, struct call *c)
 {
 	struct buf *out = reply_begin(c->s);
 
-	(void)svc;
+	char trouble[TROUBLE_MAX];
+
+	service_trouble(svc, c->now, trouble);
 	if (out)
-		reply_end(c->s, ST_OK, wire_put_pong(out, c->req->id, c->req->ping.echo));
+		reply_end(c->s, ST_OK, wire_put_pong(out, c->req->id, c->req->ping.echo, trouble));
 }
 
 /* Who may change the daemon itself: root and the daemon's own user, by the kernel's word. */

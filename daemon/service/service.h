@@ -57,6 +57,8 @@ struct service_config {
 	/* Reads the configuration again; on failure a sentence in `why`. */
 	int (*reload)(void *ctx, char *why, size_t size);
 	void (*shutdown)(void *ctx, bool drain);
+	/* What is wrong with the disk, "" when nothing is. NULL: nobody knows. */
+	void (*trouble)(void *ctx, struct moment now, char *dst, size_t size);
 	/* Adds the daemon's own counters to a stat reply. */
 	void (*stat)(void *ctx, void (*put)(void *arg, const char *name, int64_t value), void *arg);
 };

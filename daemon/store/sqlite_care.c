@@ -91,6 +91,17 @@ sq_stats(struct store *s, struct store_stats *out)
 	out->wal_bytes = file_bytes(st->path, "-wal");
 }
 
+int
+sq_in_place(struct store *s)
+{
+	struct sqlite_store *st = sqlite_store(s);
+	int moved = 0;
+
+	if (sqlite3_file_control(st->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK)
+		return 0;
+	return moved ? ERR_GONE : 0;
+}
+
 /* ---- checkpoint ---- */
 
 /* Never more than a quarter of what is free; a file system that can't goes without. */

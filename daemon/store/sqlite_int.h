@@ -172,6 +172,8 @@ void
 sq_make_room(struct sqlite_store *st);
 void
 sq_stats(struct store *s, struct store_stats *out);
+int
+sq_in_place(struct store *s);
 /* Takes down how much was written since the last call. */
 void
 sq_count_written(struct sqlite_store *st);

@@ -95,6 +95,8 @@ struct store_ops {
 	int (*renew)(struct store *st, uint64_t token);
 	int (*release)(struct store *st, uint64_t token);
 	void (*stats)(struct store *st, struct store_stats *out);
+	/* 0, or ERR_GONE: what is written goes into a file that has lost its name. */
+	int (*in_place)(struct store *st);
 	/* A last checkpoint, then gone. */
 	void (*close)(struct store *st);
 };

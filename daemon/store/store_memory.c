@@ -223,6 +223,13 @@ mem_stats(struct store *s, struct store_stats *out)
 	*out = memory_store(s)->stats;
 }
 
+static int
+mem_in_place(struct store *s)
+{
+	(void)memory_store(s);
+	return 0;
+}
+
 static void
 mem_close(struct store *s)
 {
@@ -247,6 +254,7 @@ static const struct store_ops memory_ops = {
 	.renew = mem_renew,
 	.release = mem_release,
 	.stats = mem_stats,
+	.in_place = mem_in_place,
 	.close = mem_close,
 };
 

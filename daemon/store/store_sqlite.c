@@ -401,5 +401,6 @@ const struct store_ops sq_ops = {
 	.renew = sq_renew,
 	.release = sq_release,
 	.stats = sq_stats,
+	.in_place = sq_in_place,
 	.close = sq_close,
 };

@@ -253,12 +253,13 @@ wire_put_hello(struct buf *out, uint64_t id, const struct hello_info *h)
 }
 
 int
-wire_put_pong(struct buf *out, uint64_t id, struct str echo)
+wire_put_pong(struct buf *out, uint64_t id, struct str echo, const char *trouble)
 {
 	Wq__V1__Reply pb;
 
 	wq__v1__reply__init(&pb);
 	pb.id = id;
 	pb.echo = encode_bytes(echo);
+	pb.trouble = (char *)(uintptr_t)trouble;
 	return encode_message(out, &pb.base);
 }

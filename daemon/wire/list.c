@@ -24,6 +24,7 @@ struct wire_list {
 	struct buf pieces;
 	uint64_t id;
 	enum status status;
+	const char *trouble; /* borrowed; NULL: none */
 };
 
 int
@@ -57,6 +58,14 @@ wire_list_begin(struct wire_list *l, uint64_t id, enum status st)
 	buf_consume(&l->pieces, buf_len(&l->pieces));
 	l->id = id;
 	l->status = st;
+	l->trouble = NULL;
+}
+
+void
+wire_list_trouble(struct wire_list *l, const char *trouble)
+{
+	CHECK_OBJ(l, LIST_MAGIC);
+	l->trouble = trouble;
 }
 
 /* Field numbers up to 18 with wire type 2 need at most two bytes as a varint, like a length. */
@@ -299,6 +308,8 @@ wire_list_end(struct wire_list *l, uint64_t cursor, struct buf *out)
 	pb.id = l->id;
 	pb.status = (Wq__V1__Status)l->status;
 	pb.cursor = cursor;
+	if (l->trouble)
+		pb.trouble = (char *)(uintptr_t)l->trouble;
 	n_head = protobuf_c_message_get_packed_size(&pb.base);
 	p = encode_frame(out, n_head + n_pieces, &err);
 	if (p) {

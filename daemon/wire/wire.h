@@ -87,7 +87,7 @@ struct hello_info {
 int
 wire_put_hello(struct buf *out, uint64_t id, const struct hello_info *h);
 int
-wire_put_pong(struct buf *out, uint64_t id, struct str echo);
+wire_put_pong(struct buf *out, uint64_t id, struct str echo, const char *trouble);
 
 /*
  * Replies with lists are built piece by piece, then ended: begin, any number of
@@ -113,6 +113,9 @@ int
 wire_list_counter(struct wire_list *l, const char *name, int64_t value);
 int
 wire_list_result(struct wire_list *l, const struct job_reply *r, bool made_key);
+/* Borrowed until the end. */
+void
+wire_list_trouble(struct wire_list *l, const char *trouble);
 /* Makes `l` a list of the same reply with the same pieces as `from`. 0 or -ENOMEM. */
 int
 wire_list_copy(struct wire_list *l, const struct wire_list *from);

@@ -580,7 +580,7 @@ START_TEST(hello_pong_and_errors_read_back)
 	Wq__V1__Reply *pb;
 
 	ck_assert_int_eq(wire_put_hello(&out, 1, &h), 0);
-	ck_assert_int_eq(wire_put_pong(&out, 2, STR("e\0cho")), 0);
+	ck_assert_int_eq(wire_put_pong(&out, 2, STR("e\0cho"), ""), 0);
 	ck_assert_int_eq(wire_put_status(&out, 0, ST_REFUSED_LIMIT, "too long"), 0);
 	pb = next_reply();
 	ck_assert_uint_eq(pb->hello->version, 1);
