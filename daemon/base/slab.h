@@ -68,7 +68,7 @@ slab_at(const struct slab *p, uint32_t i)
 static inline uint32_t
 slab_top(const struct slab *p)
 {
-	return p->n_chunks * p->per_chunk;
+	return p->n_chunks ? (p->n_chunks - 1) * p->per_chunk + p->chunks[p->n_chunks - 1].top : 0;
 }
 /* Bytes that have memory behind them, at most. */
 static inline size_t

@@ -12,6 +12,16 @@ tests_unit_test_timer_SOURCES = tests/unit/test_timer.c
 tests_unit_test_timer_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_timer_LDADD = $(TEST_LIBS)
 
+UNIT_TESTS += tests/unit/test_slab
+tests_unit_test_slab_SOURCES = tests/unit/test_slab.c
+tests_unit_test_slab_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slab_LDADD = $(TEST_LIBS)
+
+UNIT_TESTS += tests/unit/test_index
+tests_unit_test_index_SOURCES = tests/unit/test_index.c
+tests_unit_test_index_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_index_LDADD = $(TEST_LIBS)
+
 UNIT_TESTS += tests/unit/test_map
 tests_unit_test_map_SOURCES = tests/unit/test_map.c
 tests_unit_test_map_CPPFLAGS = $(UNIT_CPPFLAGS)
