@@ -3,7 +3,7 @@
 
 Unit and model programs are built on Check and print TAP; the system and lint
 tests are pytest files. A program that dies, or prints no test, counts as a
-failure. `-k WORD` keeps the programs and pytest cases with that word.
+failure. `-k WORD` keeps the programs and pytest cases with that word, `-k 'ONE or OTHER'` with either.
 """
 import argparse
 import os
@@ -78,7 +78,7 @@ def main():
 
     passed = failed = skipped = 0
     for prog in args.programs:
-        if args.word and args.word not in prog:
+        if args.word and not any(w in prog for w in args.word.split(" or ")):
             continue
         p, f = run_program(os.path.join(args.build, prog), os.path.abspath(args.source), args.timeout)
         passed, failed = passed + p, failed + f
