@@ -149,20 +149,11 @@ begin_section(struct loading *l)
 	return 0;
 }
 
+/* A row of a section, into what is being read of it. */
 static int
-take_pool(struct loading *l, cfg_t *cfg, size_t row, const char *value)
+take_row(struct loading *l, cfg_t *cfg, const struct option *o, void *into, const char *value)
 {
-	const struct option *o = &pool_scope.rows[row];
-	int err = option_set(o, &l->pool.settings, value);
-
-	return err ? fail_value(l, cfg, o, value, err) : 0;
-}
-
-static int
-take_handler(struct loading *l, cfg_t *cfg, size_t row, const char *value)
-{
-	const struct option *o = &handler_scope.rows[row];
-	int err = option_set(o, &l->handler, value);
+	int err = option_set(o, into, value);
 
 	return err ? fail_value(l, cfg, o, value, err) : 0;
 }
@@ -227,9 +218,9 @@ take_value(cfg_t *cfg, cfg_opt_t *opt, const char *value, void *result)
 	if (top)
 		return take_top(l, cfg, (size_t)row, value, first);
 	if (is_section(cfg, &handler_scope))
-		return take_handler(l, cfg, (size_t)row, value);
+		return take_row(l, cfg, &handler_scope.rows[row], &l->handler, value);
 	if (is_section(cfg, &pool_scope))
-		return take_pool(l, cfg, (size_t)row, value);
+		return take_row(l, cfg, &pool_scope.rows[row], &l->pool.settings, value);
 	return take_setting(l, cfg, (size_t)row, value);
 }
 

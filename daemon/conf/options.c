@@ -155,7 +155,7 @@ static const struct option pool_rows[] = {
 { "max_memory", OPT_SIZE, AT(max_memory), 0, 1024 * GIB, "0", PLAIN, RELOAD,
   "Memory that the runs of the pool may use together. Nothing more is started from three quarters of it on; where a cgroup is delegated it is also their hard limit. 0: none but that of the daemon's cgroup and of the machine." },
 { "ladder", OPT_BOOL, AT(ladder), 0, 0, "yes", PLAIN, RELOAD,
-  "Whether the younger runs, beyond one for each processor, are of the idle class until their turn comes, where the system lets them." },
+  "Whether the younger runs, beyond one for each processor, are as nice as can be until their turn comes, where that works: niceness may be lowered again (LimitNICE), and the daemon is in a cpu cgroup, or sessions are no groups of their own." },
 { "nice", OPT_INTEGER, AT(nice), -20, 19, "0", PLAIN, RELOAD,
   "Added to the nice value of all runs of the pool. A negative number needs a daemon that runs as root." },
 { "cpu_weight", OPT_NUMBER, AT(cpu_weight), 1, 10000, "100", PLAIN, RELOAD,

@@ -29,6 +29,7 @@
 
 #include "engine/job.h"
 #include "engine/lease.h"
+#include "engine/pools.h"
 
 /* ---- ahead.c ---- */
 
@@ -349,47 +350,6 @@ job_expedite(struct engine *e, struct job *j, enum job_op op);
 /* What is pending goes, waiters and all. */
 void
 job_drop_pending(struct engine *e, struct job *j, enum job_op op, enum jstate next);
-
-/* ---- pools.c ---- */
-
-int
-pools_init(struct engine *e);
-void
-pools_done(struct engine *e);
-/* The empty name is the default one's. */
-bool
-pools_known(const struct engine *e, struct str name);
-/* Sets q->pool by its settings; the queue is in no circle. */
-void
-pools_place_queue(struct engine *e, struct queue *q);
-/* From now on it may have runs that use this machine, whatever its action. */
-void
-pools_note_command(struct engine *e, struct queue *q);
-/* Is any queue in its circles? */
-bool
-pool_wanted(const struct pool *p);
-void
-queue_turn_join(struct engine *e, struct queue *q);
-void
-queue_turn_leave(struct queue *q);
-/* The run counts in the queue's pool from now on. */
-void
-pool_run_started(struct engine *e, struct run *run, struct queue *q, bool reserve);
-/* It counts no more, if it did. */
-void
-pool_run_over(struct engine *e, struct run *run);
-/* The boot time from which a start may be tried, that of starved memory aside. */
-int64_t
-pool_start_due(const struct engine *e, const struct pool *p);
-/* Whose start is next now that one is due; NULL: nobody's after all. `reserve`: past the limits. */
-struct queue *
-pool_next(struct engine *e, struct pool *p, bool *reserve);
-void
-pool_sample_event(struct engine *e, const struct engine_event *ev);
-void
-pool_look(const struct engine *e, const struct pool *p, struct pool_view *v);
-void
-pools_verify(const struct engine *e);
 
 /* ---- dispatch.c ---- */
 

@@ -25,7 +25,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/queue.c \
 	%reldir%/records.h \
 	%reldir%/pool.c %reldir%/pool.h \
-	%reldir%/pools.c \
+	%reldir%/pools.c %reldir%/pools.h \
 	%reldir%/restore.c \
 	%reldir%/run.c \
 	%reldir%/settings.c %reldir%/settings.h \

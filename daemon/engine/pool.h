@@ -38,7 +38,7 @@
 #define POOL_NAME_MAX 64   /* bytes */
 #define POOLS_MAX     256u /* ever named while the daemon runs */
 
-#define POOL_TARGET_LADDER 4u /* runs wanting a processor, per processor, where the ladder holds */
+#define POOL_TARGET_LADDER 5u /* runs wanting a processor, per processor, where the ladder holds */
 #define POOL_TARGET_PLAIN  2u /* where it does not */
 #define POOL_INFLIGHT      128u /* default cap per processor */
 #define POOL_BURST         32u  /* starts between two samples */
@@ -57,7 +57,7 @@ struct pool_settings {
 	uint32_t processors;   /* to fill; 0: all that the daemon may use */
 	uint32_t max_inflight; /* runs going on at once; 0: POOL_INFLIGHT for each processor */
 	uint64_t max_memory;   /* bytes that its runs may use together; 0: no limit of its own */
-	bool ladder;           /* younger runs are of the idle class, where that works */
+	bool ladder;           /* younger runs are nicer, where that works */
 	int nice;              /* added to what a handler says */
 	uint32_t cpu_weight;   /* 1 to 10000, against other pools, where a cgroup is delegated */
 };
@@ -101,7 +101,7 @@ struct pool_sample {
 	uint32_t hogs;
 	uint32_t
 		allowed; /* runs that the system's limits on processes leave room for; 0: no limit */
-	bool ladder;     /* the younger runs are of the idle class */
+	bool ladder;     /* the younger runs are nicer */
 	bool foreign;    /* others, not shut off by a cgroup, want the processors too */
 	bool memory_tight;
 	uint64_t memory; /* bytes in use by the runs; 0: not known */

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -50,6 +49,7 @@
 #endif
 
 #define FIRST_OTHER_FD 3
+#define LOWEST         19
 #define DEFAULT_FILES  1024
 
 /* A session of its own: a process group that nobody else is in, and no terminal to read
@@ -181,19 +181,18 @@ step_limits(const struct spawn *s)
 CHILD_SIDE static int
 step_nice(const struct spawn *s)
 {
-	const struct sched_param none = { 0 };
 	int now;
 
-	/* Nobody is kept from that; and one who could not would only run sooner. */
-	if (s->idle_class)
-		syscall(SYS_sched_setscheduler, 0, SCHED_IDLE, &none);
-	if (s->nice == 0)
+	if (s->nice == 0 && !s->low)
 		return 0;
 	errno = 0;
 	now = getpriority(PRIO_PROCESS, 0);
 	if (errno)
 		return errno;
-	return setpriority(PRIO_PROCESS, 0, now + s->nice) < 0 ? errno : 0;
+	/* What it may not be it must not be later either, when it is lifted to it. */
+	if (s->nice != 0 && setpriority(PRIO_PROCESS, 0, now + s->nice) < 0)
+		return errno;
+	return s->low && setpriority(PRIO_PROCESS, 0, LOWEST) < 0 ? errno : 0;
 }
 
 CHILD_SIDE static int

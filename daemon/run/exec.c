@@ -426,14 +426,24 @@ unmake(struct run *run, int error)
 	launch_failed(&run->failed, STEP_WATCH, NULL, error);
 }
 
+/* What it came to, from what the daemon has. */
+static int
+pool_nice(int more)
+{
+	int nice = getpriority(PRIO_PROCESS, 0) + more;
+
+	return nice < -20 ? -20 : nice > 19 ? 19 : nice;
+}
+
 static void
-join_pool(struct run *run, const struct run_start *start, bool idle)
+join_pool(struct run *run, const struct run_start *start, const struct handler *h, bool low)
 {
 	if (!run->side)
 		return;
 	probe_open(&run->rung.probe, run->pid, -1);
 	run->rung.usual_ns = start->usual_cpu_ns;
-	pool_side_join(&run->r->pools, run->side, &run->rung, idle);
+	run->rung.nice = pool_nice(h->nice + run->side->s.nice);
+	pool_side_join(&run->r->pools, run->side, &run->rung, low);
 }
 
 /* All that can fail and needs no process comes before the process. */
@@ -443,7 +453,7 @@ make_process(struct run *run, const struct run_start *start, const struct handle
 	const struct reactor *rx = run->r->cfg.reactor;
 	struct spawned made;
 	int err, out_fd = -1;
-	bool ok, idle;
+	bool ok, low;
 
 	err = rx->timer_new(rx->ctx, on_timer, run, &run->timer);
 	if (err) {
@@ -455,16 +465,16 @@ make_process(struct run *run, const struct run_start *start, const struct handle
 		launch_failed(&run->failed, STEP_OUTPUT, NULL, -err);
 		return;
 	}
-	idle = run->side && pool_side_begins_idle(&run->r->pools, run->side);
+	low = run->side && pool_side_begins_low(&run->r->pools, run->side);
 	ok = launch(&run->r->launcher, start, h, out_fd,
-		&(struct launch_pool){ idle, run->side ? run->side->s.nice : 0 }, &made,
+		&(struct launch_pool){ low, run->side ? run->side->s.nice : 0 }, &made,
 		&run->failed);
 	close(out_fd);
 	if (!ok)
 		return;
 	run->pid = made.pid;
 	run->pidfd = made.pidfd;
-	join_pool(run, start, idle);
+	join_pool(run, start, h, low);
 	err = rx->io_add(rx->ctx, run->pidfd, REACTOR_READ, on_exit_ready, run, &run->exit_io);
 	if (err)
 		unmake(run, -err);

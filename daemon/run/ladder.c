@@ -1,6 +1,6 @@
 #include "run/ladder.h"
 
-#include <sched.h>
+#include <sys/resource.h>
 
 #include "base/assert.h"
 
@@ -10,35 +10,22 @@
 void
 ladder_init(struct ladder *l)
 {
-	*l = (struct ladder){ .primes = 1, .look_ns = LADDER_LOOK_MIN };
+	*l = (struct ladder){ .primes = 1, .look_ns = LADDER_HOG_NS };
 	list_init(&l->rungs);
 }
 
-/* ---- classes ---- */
+/* ---- steps ---- */
 
+/* All threads of all processes of the run's group at once; what left the group keeps what it had
+ * then. */
 static void
-set_class(void *arg, pid_t tid)
+rung_step(const struct ladder *l, struct rung *r, bool low)
 {
-	const struct sched_param none = { 0 };
-
-	/* One that has ended meanwhile needs none. */
-	sched_setscheduler(tid, *(const int *)arg, &none);
-}
-
-static void
-rung_class(const struct ladder *l, struct rung *r, bool idle)
-{
-	int policy;
-
-	idle = idle && l->classes;
-	if (r->idle == idle)
+	low = low && l->holds;
+	if (r->low == low)
 		return;
-	policy = idle ? SCHED_IDLE : SCHED_OTHER;
-	probe_each_thread(&r->probe, set_class, &policy);
-	/* What it started between the two looks began as its parent was. */
-	if (r->probe.family > 0)
-		probe_each_thread(&r->probe, set_class, &policy);
-	r->idle = idle;
+	setpriority(PRIO_PGRP, (id_t)r->probe.pid, low ? LADDER_LOW : r->nice);
+	r->low = low;
 }
 
 static void
@@ -52,31 +39,33 @@ settle(struct ladder *l)
 		if (prime && !r->prime)
 			r->prime_ns = r->probe.cpu_ns;
 		r->prime = prime;
-		rung_class(l, r, !prime && r != l->lifted);
+		rung_step(l, r, !prime && r != l->lifted);
 	}
-	l->look_ns = LADDER_LOOK_MIN;
+	/* Who has just become a prime has all of that left. */
+	if (l->look_ns > LADDER_HOG_NS)
+		l->look_ns = LADDER_HOG_NS;
 }
 
 void
-ladder_set(struct ladder *l, uint32_t primes, bool classes)
+ladder_set(struct ladder *l, uint32_t primes, bool holds)
 {
-	if (l->primes == primes && l->classes == classes)
+	if (l->primes == primes && l->holds == holds)
 		return;
 	l->primes = primes;
-	l->classes = classes;
+	l->holds = holds;
 	settle(l);
 }
 
 /* ---- coming and going ---- */
 
 bool
-ladder_begins_idle(const struct ladder *l)
+ladder_begins_low(const struct ladder *l)
 {
-	return l->classes && l->n - l->hogs >= l->primes;
+	return l->holds && l->n - l->hogs >= l->primes;
 }
 
 void
-ladder_join(struct ladder *l, struct rung *r, bool idle, int64_t now_ns)
+ladder_join(struct ladder *l, struct rung *r, bool low, int64_t now_ns)
 {
 	struct list *at = &l->rungs;
 
@@ -84,7 +73,7 @@ ladder_join(struct ladder *l, struct rung *r, bool idle, int64_t now_ns)
 	while (at->prev != &l->rungs && list_entry(at->prev, struct rung, link)->hog)
 		at = at->prev;
 	list_append(at, &r->link);
-	r->idle = idle;
+	r->low = low;
 	r->idle_since_ns = now_ns;
 	l->n++;
 	settle(l);
@@ -167,7 +156,7 @@ look_at_filler(struct ladder *l, struct rung *r, int64_t now_ns)
 		return;
 	l->lifted = r;
 	l->lifts++;
-	rung_class(l, r, false);
+	rung_step(l, r, false);
 }
 
 /* It has got on: somebody else may need it. */
@@ -184,7 +173,7 @@ look_at_lifted(struct ladder *l, int64_t now_ns)
 	l->lifted = NULL;
 	r->idle_cpu_ns = r->probe.cpu_ns;
 	r->idle_since_ns = now_ns;
-	rung_class(l, r, !r->prime);
+	rung_step(l, r, !r->prime);
 }
 
 static void
@@ -193,7 +182,7 @@ look_at_fillers(struct ladder *l, int64_t now_ns)
 	uint32_t most = FILLERS_AT_ONCE;
 
 	list_each(r, &l->rungs, struct rung, link) {
-		if (!r->idle)
+		if (!r->low)
 			continue;
 		if (most-- == 0)
 			return;
@@ -214,8 +203,10 @@ ladder_look(struct ladder *l, int64_t now_ns, bool others, struct rung **hog)
 	if (found)
 		settle(l);
 	look_at_lifted(l, now_ns);
-	if (l->classes)
+	if (l->holds && now_ns >= l->fillers_at_ns) {
+		l->fillers_at_ns = now_ns + LADDER_FILLERS_NS;
 		look_at_fillers(l, now_ns);
+	}
 	/* They can't use it faster than time goes, threads aside. Where nothing moves, ever later. */
 	l->look_ns = moved || found ? left : 2 * l->look_ns;
 	if (l->look_ns < LADDER_LOOK_MIN)

@@ -224,7 +224,7 @@ launch_steps(struct launcher *l, const struct run_start *start, const struct han
 		.out_fd = out_fd,
 		.umask = h->umask,
 		.nice = h->nice + pool->nice,
-		.idle_class = pool->idle,
+		.low = pool->low,
 		.max_memory = h->max_memory,
 		.max_files = h->max_files,
 		.max_processes = h->max_processes,

@@ -28,8 +28,8 @@ struct launch_error {
 
 /* What the pool has to say about a process. */
 struct launch_pool {
-	bool idle; /* begins in the idle class */
-	int nice;  /* besides the handler's */
+	bool low; /* begins as nice as can be */
+	int nice; /* besides the handler's */
 };
 
 int

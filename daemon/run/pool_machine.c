@@ -152,8 +152,8 @@ memory_tight(const struct machine *m)
 
 /* ---- the ladder ---- */
 
-/* In the root group of the cpu controller each session is a group of its own, and the classes
- * inside do nothing. */
+/* In the root group of the cpu controller each session is a group of its own, and niceness
+ * inside does nothing. */
 static bool
 sessions_are_groups(const struct machine *m)
 {
@@ -173,25 +173,24 @@ sessions_are_groups(const struct machine *m)
 	return true;
 }
 
-/* To the idle class and back again, as a run does that is promoted. */
+/* As nice as can be and back again, as a run does that is promoted. Niceness is a thread's. */
 static void *
-try_classes(void *arg)
+try_niceness(void *arg)
 {
-	const struct sched_param none = { 0 };
 	bool *ok = arg;
+	int now = getpriority(PRIO_PROCESS, 0);
 
-	*ok = sched_setscheduler(0, SCHED_IDLE, &none) == 0 &&
-		sched_setscheduler(0, SCHED_OTHER, &none) == 0;
+	*ok = setpriority(PRIO_PROCESS, 0, 19) == 0 && setpriority(PRIO_PROCESS, 0, now) == 0;
 	return NULL;
 }
 
 static bool
-classes_work(void)
+niceness_works(void)
 {
 	pthread_t t;
 	bool ok = false;
 
-	if (pthread_create(&t, NULL, try_classes, &ok) != 0)
+	if (pthread_create(&t, NULL, try_niceness, &ok) != 0)
 		return false;
 	pthread_join(t, NULL);
 	return ok;
@@ -218,7 +217,7 @@ machine_init(struct machine *m)
 	m->loadavg_fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
 	if (sessions_are_groups(m))
 		m->no_ladder = "autogroup";
-	else if (!classes_work())
+	else if (!niceness_works())
 		m->no_ladder = "not permitted";
 	look_slowly(m);
 }

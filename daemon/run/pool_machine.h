@@ -1,7 +1,7 @@
 /*
  * The machine as pools see it: how many processors there are for us, how many
  * tasks want one right now, whether memory is short, whether a ladder of
- * scheduling classes would hold. Loop thread only.
+ * niceness would hold. Loop thread only.
  */
 #ifndef WQD_RUN_POOL_MACHINE_H
 #define WQD_RUN_POOL_MACHINE_H

@@ -10,6 +10,8 @@
 
 /* Others want the processors for so long before that is more than a passing thing. */
 #define FOREIGN_NS (200 * NS_PER_MS)
+/* What reading the count of runnable tasks costs. */
+#define COUNT_NS 3500u
 /* Of a pool's own memory limit: from here on nothing more is started. */
 #define MEMORY_PERCENT 75u
 
@@ -44,12 +46,15 @@ static void
 look(struct pool_side *side, int64_t now_ns, bool others)
 {
 	struct rung *hog = NULL;
-	int64_t began = thread_ns();
+	int64_t began = thread_ns(), cost;
 
 	side->looked_ns = now_ns;
 	if (ladder_look(&side->ladder, now_ns, others, &hog) > 0)
 		tell_hogs(side, hog);
-	side->cost_ns += (uint64_t)(thread_ns() - began);
+	cost = thread_ns() - began;
+	side->cost_ns += (uint64_t)cost;
+	if (side->ladder.look_ns < cost * POOL_COST_PARTS)
+		side->ladder.look_ns = cost * POOL_COST_PARTS;
 }
 
 /* ---- the timer of ladders ---- */
@@ -171,19 +176,19 @@ pool_side_get(const struct pool_sides *p, uint32_t index)
 /* ---- runs ---- */
 
 bool
-pool_side_begins_idle(struct pool_sides *p, struct pool_side *side)
+pool_side_begins_low(struct pool_sides *p, struct pool_side *side)
 {
 	machine_look(&p->machine, clock_boot_ns());
 	side_settle(p, side);
-	return ladder_begins_idle(&side->ladder);
+	return ladder_begins_low(&side->ladder);
 }
 
 void
-pool_side_join(struct pool_sides *p, struct pool_side *side, struct rung *r, bool idle)
+pool_side_join(struct pool_sides *p, struct pool_side *side, struct rung *r, bool low)
 {
 	int64_t now = clock_boot_ns();
 
-	ladder_join(&side->ladder, r, idle, now);
+	ladder_join(&side->ladder, r, low, now);
 	side->rank = probe_rank(&r->probe);
 	if (!p->timing && has_fillers(side)) {
 		side->looked_ns = now;
@@ -270,8 +275,7 @@ pay(struct pool_side *side, int64_t now_ns, int64_t cost_ns)
 static uint32_t
 side_target(const struct pool_side *side)
 {
-	return (side->ladder.classes ? POOL_TARGET_LADDER : POOL_TARGET_PLAIN) *
-		side->ladder.primes;
+	return (side->ladder.holds ? POOL_TARGET_LADDER : POOL_TARGET_PLAIN) * side->ladder.primes;
 }
 
 static uint32_t
@@ -281,13 +285,17 @@ runnable_now(struct pool_sides *p, struct pool_side *side, int64_t now_ns)
 	int hogs = side->ladder.hogs > 0 ? (int)side->swept_hogs : 0;
 	bool few = running >= 0 && running - hogs < (int)side_target(side);
 	struct seen s;
-	int64_t began;
+	int64_t began, cost;
 
+	/* Asking for the thread's own time costs half as much as the count: that is an estimate. */
+	side->cost_ns += COUNT_NS;
 	if (now_ns >= side->sweep_at_ns && (!few || side->s.max_memory > 0)) {
 		began = thread_ns();
 		s = sweep(side, now_ns);
 		note_others(side, running, &s, now_ns);
-		pay(side, now_ns, thread_ns() - began);
+		cost = thread_ns() - began;
+		pay(side, now_ns, cost);
+		side->cost_ns += (uint64_t)cost;
 		return s.runnable;
 	}
 	return at_least_zero(running - hogs - (few || others < 0 ? 0 : others));
@@ -305,13 +313,11 @@ void
 pool_side_sample(
 	struct pool_sides *p, struct pool_side *side, int64_t now_ns, struct pool_sample *out)
 {
-	int64_t began = thread_ns();
 	uint32_t runnable;
 
 	machine_look(&p->machine, now_ns);
 	side_settle(p, side);
 	runnable = runnable_now(p, side, now_ns);
-	side->cost_ns += (uint64_t)(thread_ns() - began);
 	if (side->looked_ns + side->ladder.look_ns <= now_ns)
 		look(side, now_ns, true);
 	*out = (struct pool_sample){
@@ -320,7 +326,7 @@ pool_side_sample(
 		.runnable = runnable,
 		.hogs = side->ladder.hogs,
 		.allowed = p->machine.allowed,
-		.ladder = side->ladder.classes,
+		.ladder = side->ladder.holds,
 		.foreign = side->foreign_ns != 0 && now_ns - side->foreign_ns >= FOREIGN_NS,
 		.memory_tight = memory_is_tight(p, side),
 		.memory = side->memory,

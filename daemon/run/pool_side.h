@@ -57,12 +57,12 @@ pool_sides_set(
 /* NULL: a pool that nobody has set. */
 struct pool_side *
 pool_side_get(const struct pool_sides *p, uint32_t index);
-/* Before a run's process is made: does it begin in the idle class? */
+/* Before a run's process is made: does it begin on a lower step? */
 bool
-pool_side_begins_idle(struct pool_sides *p, struct pool_side *side);
-/* `r->probe` is open, `r->usual_ns` set. */
+pool_side_begins_low(struct pool_sides *p, struct pool_side *side);
+/* `r->probe` is open, `r->usual_ns` and `r->nice` set. */
 void
-pool_side_join(struct pool_sides *p, struct pool_side *side, struct rung *r, bool idle);
+pool_side_join(struct pool_sides *p, struct pool_side *side, struct rung *r, bool low);
 void
 pool_side_leave(struct pool_side *side, struct rung *r);
 void

@@ -1,13 +1,11 @@
 #include "run/probe.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "base/text.h"
 #include "run/cgroup_find.h"
 
 /* Of one run; what it has more is not looked at. */
@@ -169,8 +167,6 @@ time_share(struct probe *p, int64_t now_ns)
 struct family {
 	uint32_t n, runnable;
 	uint64_t ticks, pages;
-	void (*each)(void *arg, pid_t pid); /* may be NULL */
-	void *arg;
 };
 
 static void
@@ -180,8 +176,6 @@ look_at_child(struct family *f, pid_t pid)
 	struct state s;
 
 	f->n++;
-	if (f->each)
-		f->each(f->arg, pid);
 	if (stat_of_fd(fd, &s)) {
 		f->runnable += s.letter == 'R';
 		f->ticks += s.ticks;
@@ -250,49 +244,4 @@ probe_look(struct probe *p, int64_t now_ns)
 	p->memory = pages_bytes(s.pages + f.pages);
 	p->cpu_ns = p->cpu_fd >= 0 ? p->share_ns : ticks_ns(s.ticks + f.ticks);
 	return n;
-}
-
-/* ---- all threads ---- */
-
-struct threads {
-	void (*each)(void *arg, pid_t tid);
-	void *arg;
-};
-
-static void
-threads_of(void *arg, pid_t pid)
-{
-	const struct threads *t = arg;
-	char path[64];
-	DIR *d;
-
-	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-	d = opendir(path);
-	if (!d) {
-		t->each(t->arg, pid);
-		return;
-	}
-	for (const struct dirent *e; (e = readdir(d)) != NULL;) {
-		uint64_t tid;
-
-		if (text_u64(str_from(e->d_name), &tid) == 0)
-			t->each(t->arg, (pid_t)tid);
-	}
-	closedir(d);
-}
-
-void
-probe_each_thread(struct probe *p, void (*each)(void *arg, pid_t tid), void *arg)
-{
-	struct threads t = { each, arg };
-	struct family f = { .each = threads_of, .arg = &t };
-	struct state s;
-
-	if (p->pid == 0)
-		return;
-	if (stat_of_fd(p->stat_fd, &s) && s.threads == 1)
-		each(arg, p->pid);
-	else
-		threads_of(&t, p->pid);
-	look_at_family(&f, p->pid, 0);
 }

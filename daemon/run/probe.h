@@ -47,8 +47,5 @@ uint32_t
 probe_look(struct probe *p, int64_t now_ns);
 enum pool_probe
 probe_rank(const struct probe *p);
-/* Calls `each` for all threads of the run that can be found. */
-void
-probe_each_thread(struct probe *p, void (*each)(void *arg, pid_t tid), void *arg);
 
 #endif

@@ -61,7 +61,7 @@ runner_set_pool(struct runner *r, uint32_t index, const char *name, const struct
 /* What can be seen of the pool's runs. False: nobody has set it. */
 bool
 runner_sample(struct runner *r, uint32_t index, struct pool_sample *out);
-/* Why runs have no ladder of scheduling classes; NULL: they do. */
+/* Why runs have no ladder of niceness; NULL: they do. */
 const char *
 runner_no_ladder(const struct runner *r);
 

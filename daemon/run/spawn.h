@@ -57,7 +57,7 @@ struct spawn {
 	const struct identity *who; /* changed to when who->change */
 	int in_fd, out_fd;          /* become 0, and 1 and 2 */
 	mode_t umask;
-	bool idle_class;        /* begins as SCHED_IDLE */
+	bool low;               /* as nice as can be, to begin with */
 	int nice;               /* added to the daemon's own */
 	uint64_t max_memory;    /* RLIMIT_AS; 0: as it is */
 	uint64_t max_files;     /* RLIMIT_NOFILE; 0: soft limit of at most 1024 */

@@ -6,7 +6,7 @@ BENCHES = %reldir%/bench_engine %reldir%/bench_run %reldir%/bench_wire \
 	%reldir%/bench_completion %reldir%/bench_echo %reldir%/bench_seed %reldir%/bench_socket \
 	%reldir%/bench_durable %reldir%/bench_service %reldir%/bench_tls
 check_PROGRAMS += $(BENCHES)
-EXTRA_DIST += %reldir%/bench.py %reldir%/run
+EXTRA_DIST += %reldir%/bench.py %reldir%/bench_pools.py %reldir%/run
 
 %canon_reldir%_bench_engine_SOURCES = %reldir%/bench_engine.c %reldir%/bench.h
 %canon_reldir%_bench_engine_CPPFLAGS = $(BENCH_CPPFLAGS)
@@ -57,6 +57,12 @@ EXTRA_DIST += %reldir%/bench.py %reldir%/run
 	%reldir%/peers.c %reldir%/peers.h $(BENCH_REQUESTS)
 %canon_reldir%_bench_seed_CPPFLAGS = $(BENCH_CPPFLAGS)
 %canon_reldir%_bench_seed_LDADD = client/libwqclient.la $(WQD_LIBS)
+
+# Jobs of known behaviour for bench_pools.py, static so that their start costs little.
+check_PROGRAMS += %reldir%/pool_job
+%canon_reldir%_pool_job_SOURCES = %reldir%/pool_job.c
+%canon_reldir%_pool_job_LDFLAGS = -all-static
+%canon_reldir%_pool_job_LDADD = -lpthread
 
 .PHONY: bench
 bench: all $(BENCHES)
