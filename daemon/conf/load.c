@@ -118,17 +118,23 @@ fail_value(struct loading *l, cfg_t *cfg, const struct option *o, const char *va
 /* ---- values ---- */
 
 static int
+take_row(struct loading *l, cfg_t *cfg, const struct option *o, void *into, const char *value)
+{
+	int err = option_set(o, into, value);
+
+	return err ? fail_value(l, cfg, o, value, err) : 0;
+}
+
+static int
 take_top(struct loading *l, cfg_t *cfg, size_t row, const char *value, bool first)
 {
 	const struct option *o = &config_scope.rows[row];
-	int err;
 
 	if (o->type == OPT_LIST && first) {
 		option_clear(o, l->c);
 		l->listen_line = cfg->line;
 	}
-	err = option_set(o, l->c, value);
-	return err ? fail_value(l, cfg, o, value, err) : 0;
+	return take_row(l, cfg, o, l->c, value);
 }
 
 static int
@@ -147,15 +153,6 @@ begin_section(struct loading *l)
 		options_default(&pool_scope, &l->pool.settings))
 		return fail_errno(l, -ENOMEM);
 	return 0;
-}
-
-/* A row of a section, into what is being read of it. */
-static int
-take_row(struct loading *l, cfg_t *cfg, const struct option *o, void *into, const char *value)
-{
-	int err = option_set(o, into, value);
-
-	return err ? fail_value(l, cfg, o, value, err) : 0;
 }
 
 static int

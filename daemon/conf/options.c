@@ -140,6 +140,10 @@ static const struct option handler_rows[] = {
   "Limit of processes of the run's user. 0: none." },
 { "nice", OPT_INTEGER, AT(nice), -20, 19, "0", PLAIN, RELOAD,
   "Added to the nice value that the daemon has. A negative number needs a daemon that runs as root." },
+{ "run_memory", OPT_SIZE, AT(run_memory), 0, 1024 * GIB, "0", PLAIN, RELOAD,
+  "Memory that all processes of a run may use together, where a cgroup is delegated; beyond it the run is ended with signal 9, and nothing else. 0: none but the pool's." },
+{ "run_processes", OPT_NUMBER, AT(run_processes), 0, 4194304, "0", PLAIN, RELOAD,
+  "Processes and threads of a run at once, where a cgroup is delegated. 0: none but the unit's." },
 };
 #undef AT
 

@@ -29,6 +29,9 @@ struct handler {
 	uint64_t max_files;     /* RLIMIT_NOFILE, 0: default 1024 */
 	uint64_t max_processes; /* RLIMIT_NPROC, 0: none */
 	int nice;
+	/* of all its processes together, where a cgroup is delegated; 0: none */
+	uint64_t run_memory;
+	uint64_t run_processes;
 };
 
 #endif

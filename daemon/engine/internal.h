@@ -27,6 +27,7 @@
 #ifndef WQD_ENGINE_INTERNAL_H
 #define WQD_ENGINE_INTERNAL_H
 
+#include "engine/completion.h"
 #include "engine/job.h"
 #include "engine/lease.h"
 #include "engine/pools.h"
@@ -206,31 +207,6 @@ void
 wait_abandon(struct engine *e, uint64_t ticket);
 void
 wait_free_all(struct engine *e);
-
-/* ---- completion.c ---- */
-
-void
-completion_map_init(struct map *m);
-void
-completion_event(struct engine *e, const struct engine_event *ev);
-/* The waiter leaves without an answer: what it was given goes to the next, or back. */
-void
-completion_return(struct engine *e, struct waiter *w);
-/* Ends the record when it says no more than its absence does. */
-void
-completion_settle(struct engine *e, struct completion *c);
-void
-completion_free(struct engine *e, struct completion *c);
-/* What is left at the end of the engine. */
-void
-completions_free(struct engine *e);
-void
-completion_verify(const struct engine *e, const struct completion *c);
-static inline struct str
-completion_name(const struct completion *c)
-{
-	return (struct str){ c->name, c->name_n };
-}
 
 /* ---- queue.c ---- */
 

@@ -3,7 +3,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/answers.c \
 	%reldir%/ask.c \
 	%reldir%/cancel.c \
-	%reldir%/completion.c \
+	%reldir%/completion.c %reldir%/completion.h \
 	%reldir%/dirty.c \
 	%reldir%/dispatch.c \
 	%reldir%/drain.c \

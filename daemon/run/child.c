@@ -50,6 +50,7 @@
 
 #define FIRST_OTHER_FD 3
 #define LOWEST         19
+#define OOM_SCORE      "500"
 #define DEFAULT_FILES  1024
 
 /* A session of its own: a process group that nobody else is in, and no terminal to read
@@ -59,6 +60,20 @@ step_session(const struct spawn *s)
 {
 	(void)s;
 	return setsid() < 0 ? errno : 0;
+}
+
+/* Before anything else, so that all it does is counted there. And should memory run out, runs go
+ * before the daemon: nobody is kept from offering himself. */
+CHILD_SIDE static int
+step_cgroup(const struct spawn *s)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		(void)!write(fd, OOM_SCORE, sizeof OOM_SCORE - 1);
+		close(fd);
+	}
+	return s->cgroup_fd >= 0 && write(s->cgroup_fd, "0", 1) < 0 ? errno : 0;
 }
 
 /* What a kernel's getdents64 fills. */
@@ -262,6 +277,7 @@ static const struct {
 	enum spawn_step step;
 	int (*take)(const struct spawn *s);
 } steps[] = {
+	{ STEP_CGROUP, step_cgroup },
 	{ STEP_SESSION, step_session },
 	{ STEP_STDIO, step_stdio },
 	{ STEP_LIMITS, step_limits },

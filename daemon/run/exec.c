@@ -30,7 +30,8 @@
  * it can't meanwhile belong to somebody else.
  *
  * A process that leaves the group (setsid, setpgid) leaves the run: it is not
- * stopped with it, only by orphans_end.
+ * stopped with it, only by orphans_end. Unless the run has a cgroup of its own
+ * (cgroup.h): nothing leaves that, and KILL reaches all of it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -136,6 +137,9 @@ signal_group(const struct run *run, int sig)
 {
 	wq_assert(run->pid > 1);
 	kill(-run->pid, sig);
+	/* What left the group is still in the run's own of the other kind. */
+	if (sig == SIGKILL)
+		cgroup_run_kill(&run->cgroup);
 }
 
 static bool
@@ -221,6 +225,10 @@ run_detach(struct run *run)
 	capture_close(&run->out);
 	if (run->timer)
 		rx->timer_del(rx->ctx, run->timer);
+	if (cgroup_run_oom(&run->cgroup))
+		log_warn("run_out_of_memory",
+			"run=%" PRIu64 " msg=\"its memory limit was reached\"", run->id);
+	cgroup_run_drop(&run->r->pools.tree, &run->cgroup);
 	list_del(&run->posted);
 	list_del(&run->by_id);
 	list_del(&run->all);
@@ -348,6 +356,7 @@ linger(struct run *run)
 	int64_t left = run->kill_at_ns - clock_boot_ns();
 
 	if (group_over(run)) {
+		cgroup_run_kill(&run->cgroup);
 		run_finish(run);
 		return;
 	}
@@ -440,10 +449,37 @@ join_pool(struct run *run, const struct run_start *start, const struct handler *
 {
 	if (!run->side)
 		return;
-	probe_open(&run->rung.probe, run->pid, -1);
+	probe_open(&run->rung.probe, run->pid, cgroup_run_cpu(&run->cgroup));
 	run->rung.usual_ns = start->usual_cpu_ns;
 	run->rung.nice = pool_nice(h->nice + run->side->s.nice);
 	pool_side_join(&run->r->pools, run->side, &run->rung, low);
+}
+
+static bool
+launch_in_pool(struct run *run, const struct run_start *start, const struct handler *h, int out_fd,
+	bool low, struct spawned *made)
+{
+	struct launch_pool pool = { .low = low, .cgroup_fd = -1 };
+	int err = 0;
+	bool ok;
+
+	if (run->side) {
+		pool.nice = run->side->s.nice;
+		err = cgroup_run_make(&run->r->pools.tree, run->side->index, run->id, h->run_memory,
+			h->run_processes, &run->cgroup);
+	}
+	if (err == 0 && run->cgroup.path[0]) {
+		pool.cgroup_fd = cgroup_run_procs(&run->cgroup);
+		err = pool.cgroup_fd < 0 ? -errno : 0;
+	}
+	if (err) {
+		launch_failed(&run->failed, STEP_CGROUP, NULL, -err);
+		return false;
+	}
+	ok = launch(&run->r->launcher, start, h, out_fd, &pool, made, &run->failed);
+	if (pool.cgroup_fd >= 0)
+		close(pool.cgroup_fd);
+	return ok;
 }
 
 /* All that can fail and needs no process comes before the process. */
@@ -466,9 +502,7 @@ make_process(struct run *run, const struct run_start *start, const struct handle
 		return;
 	}
 	low = run->side && pool_side_begins_low(&run->r->pools, run->side);
-	ok = launch(&run->r->launcher, start, h, out_fd,
-		&(struct launch_pool){ low, run->side ? run->side->s.nice : 0 }, &made,
-		&run->failed);
+	ok = launch_in_pool(run, start, h, out_fd, low, &made);
 	close(out_fd);
 	if (!ok)
 		return;

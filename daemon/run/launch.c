@@ -170,6 +170,7 @@ subject(enum spawn_step step, const struct run_start *start, const struct handle
 	case STEP_PAYLOAD:
 	case STEP_OUTPUT:
 	case STEP_PROCESS:
+	case STEP_CGROUP:
 	case STEP_SESSION:
 	case STEP_STDIO:
 	case STEP_LIMITS:
@@ -225,6 +226,7 @@ launch_steps(struct launcher *l, const struct run_start *start, const struct han
 		.umask = h->umask,
 		.nice = h->nice + pool->nice,
 		.low = pool->low,
+		.cgroup_fd = pool->cgroup_fd,
 		.max_memory = h->max_memory,
 		.max_files = h->max_files,
 		.max_processes = h->max_processes,

@@ -28,8 +28,9 @@ struct launch_error {
 
 /* What the pool has to say about a process. */
 struct launch_pool {
-	bool low; /* begins as nice as can be */
-	int nice; /* besides the handler's */
+	bool low;      /* begins as nice as can be */
+	int nice;      /* besides the handler's */
+	int cgroup_fd; /* borrowed; see struct spawn */
 };
 
 int

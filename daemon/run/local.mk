@@ -1,4 +1,5 @@
 daemon_libwqd_a_SOURCES += \
+	%reldir%/cgroup.c %reldir%/cgroup.h \
 	%reldir%/cgroup_find.c %reldir%/cgroup_find.h \
 	%reldir%/ladder.c %reldir%/ladder.h \
 	%reldir%/pool_machine.c %reldir%/pool_machine.h \

@@ -105,6 +105,7 @@ pool_sides_init(struct pool_sides *p, const struct reactor *rx)
 {
 	*p = (struct pool_sides){ .reactor = rx };
 	machine_init(&p->machine);
+	cgroup_tree_init(&p->tree, &p->machine.place);
 	return rx->timer_new(rx->ctx, on_timer, p, &p->timer);
 }
 
@@ -116,6 +117,7 @@ pool_sides_done(struct pool_sides *p)
 	x_free(p->v);
 	if (p->timer)
 		p->reactor->timer_del(p->reactor->ctx, p->timer);
+	cgroup_tree_done(&p->tree);
 	machine_done(&p->machine);
 	*p = (struct pool_sides){ .machine.loadavg_fd = -1 };
 }
@@ -159,11 +161,13 @@ pool_sides_set(
 		side->others[0] = side->others[1] = -1;
 		side->rank = PROBE_PROC;
 		ladder_init(&side->ladder);
+		side->index = index;
 		p->v[index] = side;
 	}
 	snprintf(side->name, sizeof side->name, "%s", name);
 	side->s = *s;
 	side_settle(p, side);
+	cgroup_pool_set(&p->tree, index, s);
 	return 0;
 }
 
@@ -304,9 +308,13 @@ runnable_now(struct pool_sides *p, struct pool_side *side, int64_t now_ns)
 static bool
 memory_is_tight(const struct pool_sides *p, const struct pool_side *side)
 {
-	return p->machine.memory_tight ||
-		(side->s.max_memory > 0 &&
-			side->memory / MEMORY_PERCENT >= side->s.max_memory / 100);
+	uint64_t used = side->memory;
+
+	if (p->machine.memory_tight || side->s.max_memory == 0)
+		return p->machine.memory_tight;
+	if (p->tree.on && cgroup_pool_memory(&p->tree, side->index) != UINT64_MAX)
+		used = cgroup_pool_memory(&p->tree, side->index);
+	return used / MEMORY_PERCENT >= side->s.max_memory / 100;
 }
 
 void

@@ -16,6 +16,7 @@
 #define WQD_RUN_POOL_SIDE_H
 
 #include "base/reactor.h"
+#include "run/cgroup.h"
 #include "run/ladder.h"
 #include "run/pool_machine.h"
 
@@ -24,6 +25,7 @@
 
 struct pool_side {
 	char name[POOL_NAME_MAX + 1];
+	uint32_t index;
 	struct pool_settings s;
 	struct ladder ladder;
 	int64_t sweep_at_ns; /* boot time before which there is no sweep */
@@ -38,6 +40,7 @@ struct pool_side {
 };
 
 struct pool_sides {
+	struct cgroup_tree tree;
 	struct machine machine;
 	struct pool_side **v; /* owned; by index */
 	uint32_t n;

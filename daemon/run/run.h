@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "run/capture.h"
+#include "run/cgroup.h"
 #include "run/launch.h"
 #include "run/pool_side.h"
 #include "run/runner.h"
@@ -37,6 +38,7 @@ struct run {
 	struct capture out;
 	struct pool_side *side; /* its pool's; NULL: it has none */
 	struct rung rung;
+	struct run_cgroup cgroup;
 	int64_t cpu_ns; /* once reaped: time on processors, reaped children included */
 	/* from the handler, which a reload may free */
 	int64_t grace_ns;

@@ -5,7 +5,7 @@
  * A run is over when its main process has been reaped; a grandchild that holds
  * the pipe open does not hold that up. Each run has its own session, and so its
  * own process group; what leaves it by a setsid of its own is out of reach of
- * time limits and kills. State table in exec.c. Loop thread only.
+ * time limits and kills, unless runs have cgroups of their own (cgroup.h). State table in exec.c. Loop thread only.
  *
  * A run that did not start (`error` set) has one line as its output: what failed
  * and why. A file without "#!" is not run by a shell: ENOEXEC. A user or group

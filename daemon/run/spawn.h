@@ -30,6 +30,7 @@
 	X(STEP_PAYLOAD,   "payload") \
 	X(STEP_OUTPUT,    "output pipe") \
 	X(STEP_PROCESS,   "new process") \
+	X(STEP_CGROUP,    "control group") \
 	X(STEP_SESSION,   "new session") \
 	X(STEP_STDIO,     "standard input and output") \
 	X(STEP_LIMITS,    "resource limits") \
@@ -57,6 +58,7 @@ struct spawn {
 	const struct identity *who; /* changed to when who->change */
 	int in_fd, out_fd;          /* become 0, and 1 and 2 */
 	mode_t umask;
+	int cgroup_fd;          /* its cgroup.procs; -1: it stays in ours */
 	bool low;               /* as nice as can be, to begin with */
 	int nice;               /* added to the daemon's own */
 	uint64_t max_memory;    /* RLIMIT_AS; 0: as it is */

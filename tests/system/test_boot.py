@@ -220,3 +220,73 @@ def test_a_hopeless_start_is_not_tried_again(machine):
     assert machine.show("wqd.service", "ExecMainStatus") == "3"
     assert machine.show("wqd.service", "NRestarts") == "0"
     assert f"{machine.conf}:1: unknown option" in machine.journal()
+
+
+# ---- pools ----
+
+POOLS = """
+handler "tree" {
+ command = { "/bin/sh", "-c", "setsid sleep 1000 & (setsid setsid sleep 1001 &) ; sleep 0.2" }
+ env = { "A=1" }
+}
+handler "long" { command = { "/bin/sh", "-c", "setsid sleep 1002 & sleep 1003" } grace = "200ms" }
+handler "where" { command = { "/bin/sh", "-c", "cat /proc/self/cgroup /proc/self/oom_score_adj" } }
+handler "burn" { command = { "/bin/sh", "-c", "sh -c 'while :; do :; done' & sleep 1004" } }
+queue "tree" { handler = "tree" }
+queue "long" { handler = "long" }
+queue "where" { handler = "where" }
+queue "burn" { handler = "burn" max_active = 100 }
+pool "default" { max_inflight = 50 }
+"""
+
+
+def sleepers(machine, n):
+    return machine.run("pgrep", "-f", f"^sleep {n}$").stdout.split()
+
+
+def runs_left(machine):
+    base = "/sys/fs/cgroup" + machine.show("wqd.service", "ControlGroup")
+    return machine.run("find", base, "-name", "run-*").stdout.split()
+
+
+def test_a_run_ends_with_all_that_it_started(machine):
+    """cgroup.kill reaches what made itself a session of its own: EXE-01."""
+    machine.write(machine.conf, POOLS)
+    machine.ctl("start", "wqd.service")
+    wqctl(machine, "update", "where/x", "0")
+    out = ask(machine, "wait", "where/x")["output"]
+    group = re.search(r"0::\S+/pool-\d+/run-\d+$", out, re.M)
+    assert group, out
+    # Runs go before the daemon when memory runs out: SYS-03.
+    own = machine.run("cat", f"/proc/{main_pid(machine)}/oom_score_adj").stdout
+    assert int(out.split()[-1]) > int(own)
+    wqctl(machine, "update", "tree/x", "0")
+    assert ask(machine, "wait", "tree/x")["outcome"] == "done"
+    until(lambda: not sleepers(machine, 1000) and not sleepers(machine, 1001), what="the tree's end")
+    wqctl(machine, "update", "long/x", "0")
+    until(lambda: sleepers(machine, 1002), what="the run's start")
+    wqctl(machine, "cancel", "long/x", "--kill")
+    until(lambda: not sleepers(machine, 1002) and not sleepers(machine, 1003), what="its end")
+    wqctl(machine, "update", "where/y", "0")
+    assert ask(machine, "wait", "where/y")["outcome"] == "done"
+    until(lambda: len(runs_left(machine)) == 0, what="no group to be left")
+
+
+def test_a_delegated_pool_sees_what_shells_hide(machine):
+    """The main process sleeps; its group's time says that it wants a processor."""
+    machine.write(machine.conf, POOLS)
+    machine.ctl("start", "wqd.service")
+    for i in range(40):
+        wqctl(machine, "update", f"burn/{i}", "0")
+
+    def stat():
+        return ask(machine, "stat")
+
+    until(lambda: stat()["pool_probe_rank"] == 1, what="the cgroup's time to be used")
+    got = stat()
+    # Hogs let others in: but one after the other, not all at once.
+    assert got["pool_active"] < 40 or got["pool_hogs"] > 0, got
+    for i in range(40):
+        wqctl(machine, "cancel", f"burn/{i}", "--kill")
+    until(lambda: stat()["pool_active"] == 0, what="all to end")
+    assert not sleepers(machine, 1004)
