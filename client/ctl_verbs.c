@@ -369,8 +369,8 @@ const struct ctl_verb ctl_verbs[] = {
 	{ .name = "export", .args = "[FILE]", .args_max = 1,
 		.summary = "write queues, completions and jobs as lines of JSON",
 		.doc = "To stdout without FILE. What exists throughout is in it; results of finished "
-		       "runs are not. A daemon that does not start on a damaged database has "
-		       "wqd --export-state for what can be read of it.",
+		       "runs are not. Of a state directory whose daemon does not run "
+		       "wqd --export-state gives the same.",
 		OPTIONS(export_options), .run = ctl_do_export },
 	{ .name = "import", .args = "FILE", .args_min = 1, .args_max = 1,
 		.summary = "bring in what an export has written",

@@ -29,8 +29,8 @@ failed(struct daemon *d, int exit, const char *event, const char *detail)
 	return d->exit = exit;
 }
 
-static int
-store_exit(const struct store_error *e)
+int
+parts_store_exit(const struct store_error *e)
 {
 	switch (e->code) {
 	case ERR_LOCKED:
@@ -55,7 +55,7 @@ store_failed(struct daemon *d, const struct store_error *e)
 	log_error("store_unusable", "path=\"%s\" error=\"%s\" detail=\"%s\" next=\"%s\"", e->path,
 		err_str(e->code), e->detail, e->next);
 	systemd_status(d->sd, "%s: %s; %s", e->path, e->detail, e->next);
-	return d->exit = store_exit(e);
+	return d->exit = parts_store_exit(e);
 }
 
 int

@@ -20,6 +20,7 @@ daemon_wqd_SOURCES = \
 	daemon/build.c \
 	daemon/clients.c \
 	daemon/daemon.c daemon/daemon.h \
+	daemon/offline.c daemon/offline.h \
 	daemon/parts.h \
 	daemon/pools.c \
 	daemon/recover.c daemon/recover.h \

@@ -13,8 +13,9 @@
 #include "base/err.h"
 #include "conf/conf.h"
 #include "daemon.h"
+#include "offline.h"
 
-enum { OPT_SOCKET = 256, OPT_STATE_DIR, OPT_CHECK, OPT_DUMP };
+enum { OPT_SOCKET = 256, OPT_STATE_DIR, OPT_CHECK, OPT_DUMP, OPT_CHECK_STATE, OPT_EXPORT_STATE };
 
 static const struct {
 	struct option opt;
@@ -28,6 +29,10 @@ static const struct {
 	{ { "check", no_argument, NULL, OPT_CHECK }, NULL, "check the configuration and exit" },
 	{ { "dump-options", optional_argument, NULL, OPT_DUMP }, "text|man",
 		"list every option and queue setting and exit" },
+	{ { "check-state", optional_argument, NULL, OPT_CHECK_STATE }, "text|json",
+		"read all of the state and tell whether it is in order" },
+	{ { "export-state", no_argument, NULL, OPT_EXPORT_STATE }, NULL,
+		"write the state to stdout as lines of JSON" },
 	{ { "version", no_argument, NULL, 'V' }, NULL, "print the version and exit" },
 	{ { "help", no_argument, NULL, 'h' }, NULL, "print this and exit" },
 };
@@ -93,7 +98,7 @@ main(int argc, char **argv)
 	struct option longopts[ARRAY_SIZE(options) + 1] = { 0 };
 	struct daemon_options opt = { 0 };
 	char socket[PATH_MAX];
-	bool check = false;
+	enum { RUN, CHECK, CHECK_STATE, CHECK_STATE_JSON, EXPORT_STATE } action = RUN;
 	int c, r;
 
 	if (!fill_descriptors())
@@ -117,10 +122,23 @@ main(int argc, char **argv)
 			opt.state_dir = optarg;
 			break;
 		case OPT_CHECK:
-			check = true;
+			action = CHECK;
 			break;
 		case OPT_DUMP:
 			return dump(optarg);
+		case OPT_CHECK_STATE:
+			if (optarg && strcmp(optarg, "text") != 0 && strcmp(optarg, "json") != 0) {
+				fprintf(stderr,
+					"wqd: --check-state: '%s' is neither text nor json\n",
+					optarg);
+				return WQD_EXIT_USAGE;
+			}
+			action = optarg && strcmp(optarg, "json") == 0 ? CHECK_STATE_JSON
+								       : CHECK_STATE;
+			break;
+		case OPT_EXPORT_STATE:
+			action = EXPORT_STATE;
+			break;
 		case 'V':
 			puts(PACKAGE_STRING);
 			return WQD_EXIT_OK;
@@ -136,5 +154,16 @@ main(int argc, char **argv)
 		fprintf(stderr, "wqd: unexpected argument '%s'\nTry 'wqd --help'.\n", argv[optind]);
 		return WQD_EXIT_USAGE;
 	}
-	return check ? daemon_check(&opt) : daemon_run(&opt);
+	switch (action) {
+	case CHECK:
+		return daemon_check(&opt);
+	case CHECK_STATE:
+	case CHECK_STATE_JSON:
+		return offline_check(&opt, action == CHECK_STATE_JSON);
+	case EXPORT_STATE:
+		return offline_export(&opt);
+	case RUN:
+		break;
+	}
+	return daemon_run(&opt);
 }

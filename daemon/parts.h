@@ -57,6 +57,9 @@ parts_teardown(struct daemon *d);
 /* d->conf from the file; on failure the reason is on stderr and the exit status returned. */
 int
 parts_load_config(struct daemon *d);
+/* The exit status for a store that can't be used. */
+int
+parts_store_exit(const struct store_error *e);
 /* Stops listening. */
 void
 parts_close_listeners(struct daemon *d);

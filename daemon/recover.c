@@ -26,7 +26,7 @@ refused(struct recovery *r, const char *what, struct str name, int err)
 		log_field(field, sizeof field, name), err_str(err));
 	if (err == ERR_DAMAGED)
 		snprintf(r->err->next, sizeof r->err->next,
-			"look with 'wqctl check', or restore a backup of the directory");
+			"look with 'wqd --check-state', or restore a backup of the database");
 	else
 		snprintf(r->err->next, sizeof r->err->next,
 			"raise the limit in wqd.conf (max_jobs, max_bytes, max_queues, "

@@ -267,3 +267,17 @@ jsonl_end(struct buf *out, const struct jsonl_counts *n)
 		(unsigned long long)n->completions, (unsigned long long)n->lost);
 	return line_end(&l);
 }
+
+int
+jsonl_wrong(
+	struct buf *out, const char *path, const char *error, const char *detail, const char *next)
+{
+	struct line l = line_begin(out);
+
+	putf(&l, "{\"error\":\"STORAGE_ERROR\"");
+	put_name(&l, "path", str_from(path));
+	put_name(&l, "message", str_from(error));
+	put_name(&l, "detail", str_from(detail));
+	put_name(&l, "next", str_from(next));
+	return line_end(&l);
+}

@@ -35,6 +35,10 @@ int
 jsonl_job(struct buf *out, const struct job_saved *j);
 int
 jsonl_completion(struct buf *out, const struct completion_saved *c);
+/* What is wrong with a state, and what to do: of a check. */
+int
+jsonl_wrong(
+	struct buf *out, const char *path, const char *error, const char *detail, const char *next);
 int
 jsonl_end(struct buf *out, const struct jsonl_counts *n);
 

@@ -11,7 +11,8 @@ next_step(int code)
 {
 	switch (code) {
 	case ERR_DAMAGED:
-		return "restore a backup, or move the file (and its -wal) away to start empty";
+		return "see wqd --check-state; restore a backup, or move the file (and its -wal) "
+		       "away to start empty";
 	case ERR_NEWER_SCHEMA:
 		return "install the newer wqd, or restore a backup made by this version";
 	case ERR_NOT_OURS:

@@ -2,13 +2,16 @@
 import json
 import os
 import shutil
+import sqlite3
 import socket
+import subprocess
 import threading
 import time
 
 import pytest
 import wire
-from conftest import handler, queue, until
+from conftest import PATIENCE, WQD, handler, queue, until
+from test_cases_sto import digest
 from wire import S, word
 
 
@@ -339,3 +342,62 @@ def test_an_export_under_load_has_what_exists_throughout(wqd, tmp):
     t.join(60)
     keys = [g["key"] for g in got if g["type"] == "job"]
     assert len(keys) == len(set(keys)) == 8500
+
+
+def wqd_says(d, *args):
+    return subprocess.run([str(WQD), "--state-dir", str(d.state), *args], capture_output=True,
+                          text=True, timeout=PATIENCE, check=False)
+
+
+def test_a_state_without_its_daemon_is_checked_and_given_out(make_daemon, tmp):
+    d = full(make_daemon)
+    done = wqd_says(d, "--check-state")
+    assert done.returncode == 4 and "in use" in done.stdout, "its daemon runs"
+    d.ctl("export", tmp / "live", check=0)
+    d.stop()
+    before = digest(d.state)
+    done = wqd_says(d, "--check-state")
+    assert done.returncode == 0 and done.stdout.startswith("in order: 3 queues, "), done
+    assert json.loads(wqd_says(d, "--check-state=json").stdout)["jobs"] >= 7
+    done = d.ctl("check", "--state-dir", d.state, check=0)
+    assert done.stdout.startswith("in order: 3 queues, ")
+    done = wqd_says(d, "--export-state")
+    assert done.returncode == 0
+    # One of level memory is not there any more.
+    live = [g for g in comparable((tmp / "live").read_text()) if '"key": "memory"' not in g]
+    close_to(comparable(done.stdout), live)
+    assert digest(d.state) == before, "something was rewritten"
+    (tmp / "x").write_text(done.stdout)
+    other = make_daemon(handler("no", "false"))
+    assert other.json("import", tmp / "x")["jobs"] == 8
+
+
+@pytest.mark.parametrize("how,status", [("page", 5), ("cut", 5), ("text", 5), ("newer", 6),
+                                        ("none", 1)])
+def test_what_is_wrong_with_a_state_is_explained(make_daemon, how, status):
+    d = full(make_daemon)
+    d.stop()
+    path = d.state / "wqd.db"
+    if how == "page":
+        with open(path, "r+b") as f:
+            f.seek(path.stat().st_size // 8192 * 4096)
+            f.write(os.urandom(4096))
+    elif how == "cut":
+        os.truncate(path, path.stat().st_size // 8192 * 4096)
+    elif how == "text":
+        path.write_text("no database\n" * 1000)
+    elif how == "newer":
+        db = sqlite3.connect(path)
+        db.execute("PRAGMA user_version = 9999")
+        db.commit()
+        db.close()
+    else:
+        path.unlink()
+    before = digest(d.state)
+    done = wqd_says(d, "--check-state")
+    assert done.returncode == status, done
+    assert str(path) in done.stdout and len(done.stdout.splitlines()) == 1 and "; " in done.stdout
+    told = json.loads(d.ctl("--json", "check", "--state-dir", d.state, check=status).stdout)
+    assert told["path"] == str(path) and told["next"] and told["error"] == "STORAGE_ERROR"
+    assert wqd_says(d, "--export-state").returncode == status
+    assert digest(d.state) == before, "something was rewritten"

@@ -113,6 +113,12 @@ def token(d, tmp):
     return n
 
 
+def started(d):
+    d.notify.poll(0.05)
+    assert d.proc.poll() is None, d.text()[-4000:]
+    return any(line == "READY=1" for _, line in d.notify.seen)
+
+
 def check_client(t, jobs, killed, context):
     """Nothing certain is lost, and nothing is there without what the same client did before."""
     there = {k: t.number(j.deadline_ms) for k, j in jobs.items()
@@ -170,7 +176,8 @@ def test_kill9_under_load(make_daemon, tmp):
             shutil.copytree(d.state, KEEP)
         tokens.append(token(d, tmp))
         assert tokens == sorted(tokens), (context, tokens)
-        d.start()
+        d.start(wait=False)
+        until(lambda: started(d), 600, what="READY=1")
         for key, g in runner.generation.items():
             generation[key] = max(generation.get(key, 0), g)
         with d.conn() as c:
