@@ -16,7 +16,7 @@
  *     HOG        behind all       by its rank  PRIME again when nobody else is left
  *
  * Not the idle class: any process of the machine that wakes up would push those
- * aside, and the pool would lose its share (docs/adr/0010). Never a real-time class.
+ * aside, and the pool would lose its share (docs/adr/0009). Never a real-time class.
  * Where niceness does nothing or may not be lowered again the same ranks are kept,
  * for hogs, and nobody's is touched.
  */
