@@ -2,7 +2,7 @@
  * Looking ahead: the memory that the steps of a read's requests will touch is
  * asked for in advance, all requests together, so that their misses overlap
  * instead of following one another. In a large map a step alone is three
- * misses in a row (place in the table, job, place in the heap); here each of
+ * misses in a row (place in the index, job, key); here each of
  * these is one pass over the requests. It answers nothing: a step that was not
  * announced is only slower.
  *
@@ -11,9 +11,6 @@
  * memory, so the step looks at it again and compares queue and key.
  */
 #include "engine/internal.h"
-
-#define JOB_LINES 3 /* cache lines of a job that an update uses */
-#define LINE      64
 
 struct glance {
 	const struct job_name *name;
@@ -53,15 +50,13 @@ ask_for_job(const struct engine *e, struct glance *g)
 }
 
 static void
-ask_for_rest(const struct engine *e, const struct glance *g)
+ask_for_rest(const struct glance *g)
 {
 	const struct job *j = g->job;
 
 	__builtin_prefetch(j->key);
 	if (j->sided)
 		__builtin_prefetch(j->ext.side, 1);
-	if (timer_armed(&j->timer) && j->place != ON_EXPEDITED)
-		timer_prefetch(j->place == ON_WALL ? &e->wall : &e->boot, &j->timer);
 }
 
 static void
@@ -107,6 +102,6 @@ engine_ahead(struct engine *e, const struct job_name *const *names, size_t n)
 		ask_for_job(e, &v[i]);
 	for (size_t i = 0; i < n; i++)
 		if (v[i].job)
-			ask_for_rest(e, &v[i]);
+			ask_for_rest(&v[i]);
 	remember(&e->ahead, v, n);
 }

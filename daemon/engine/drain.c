@@ -69,7 +69,7 @@ sweep_gather(struct engine *e, struct queue *q, struct job *j)
 {
 	int64_t due_ns = job_due_boot(e->now, j);
 
-	timer_del(j->place == ON_WALL ? &e->wall : &e->boot, &j->timer);
+	(void)wheel_del(j->place == ON_WALL ? &e->wall : &e->boot, j);
 	j->place = ON_EXPEDITED;
 	/* Without memory it does not wait for its place in the order. */
 	if (timer_set(&q->sweep.found, &j->timer, due_ns, j->seq) < 0)

@@ -15,6 +15,8 @@
 #include "engine/export.h"
 
 #define SHARE 64u
+/* Of the wheels, each 63 entries: about a quarter of a millisecond. */
+#define CHUNKS_A_TURN 256u
 
 /* ---- effects ---- */
 
@@ -75,8 +77,6 @@ engine_init_parts(struct engine *e)
 	answer_map_init(&e->answers);
 	completion_map_init(&e->completions);
 	sub_map_init(&e->subs);
-	timers_init(&e->boot);
-	timers_init(&e->wall);
 	timers_init(&e->timeouts);
 	timers_init(&e->backoffs);
 	timers_init(&e->retires);
@@ -111,6 +111,10 @@ engine_new(const struct engine_config *cfg, struct engine **out)
 	err = slab_init(&e->jobs, sizeof(struct job), cfg->max_jobs);
 	if (err == 0)
 		err = slab_init(&e->sides, sizeof(struct side), cfg->max_jobs);
+	if (err == 0)
+		err = wheel_init(&e->boot, &e->jobs, cfg->max_jobs);
+	if (err == 0)
+		err = wheel_init(&e->wall, &e->jobs, cfg->max_jobs);
 	if (err == 0)
 		err = pools_init(e);
 	if (err == 0)
@@ -164,6 +168,7 @@ engine_free_dead(struct engine *e)
 		if (d->gone)
 			list_append(&e->grave, &d->link);
 	}
+	e->chunks = CHUNKS_A_TURN;
 	grave_clear(e);
 }
 
@@ -204,8 +209,8 @@ engine_free(struct engine *e)
 	map_done(&e->answers);
 	map_done(&e->completions);
 	map_done(&e->subs);
-	timers_done(&e->boot);
-	timers_done(&e->wall);
+	wheel_done(&e->boot);
+	wheel_done(&e->wall);
 	timers_done(&e->timeouts);
 	timers_done(&e->backoffs);
 	timers_done(&e->retires);
@@ -218,28 +223,34 @@ engine_free(struct engine *e)
 
 /* ---- deadlines ---- */
 
-/* The job whose deadline came first, over both clocks; NULL: none has come. */
-static struct job *
-first_due(const struct engine *e)
+/* No memory: a second from now it is tried again. */
+static void
+engine_starves(struct engine *e)
 {
-	struct timer *b = timers_first(&e->boot), *w = timers_first(&e->wall);
-	struct job *jb, *jw;
+	e->starved_until_ns = sat_add(e->now.boot_ns, NS_PER_S);
+}
+
+/* The job whose deadline came first, over both clocks; NULL: none has come, or it is not yet known
+ * which. */
+static struct job *
+first_due(struct engine *e)
+{
+	struct job *b, *w;
 	int64_t due_b, due_w;
 
-	if (b && timer_due(&e->boot, b) > e->now.boot_ns)
-		b = NULL;
-	if (w && timer_due(&e->wall, w) > e->now.wall_ns)
-		w = NULL;
-	if (!b || !w) {
-		struct timer *t = b ? b : w;
-
-		return t ? container_of(t, struct job, timer) : NULL;
-	}
-	jb = container_of(b, struct job, timer);
-	jw = container_of(w, struct job, timer);
-	due_b = job_due_boot(e->now, jb);
-	due_w = job_due_boot(e->now, jw);
-	return due_b < due_w || (due_b == due_w && jb->seq < jw->seq) ? jb : jw;
+	wheel_advance(&e->boot, e->now.boot_ns, &e->chunks);
+	wheel_advance(&e->wall, e->now.wall_ns, &e->chunks);
+	if (e->boot.starved || e->wall.starved)
+		engine_starves(e);
+	if (wheel_behind(&e->boot) || wheel_behind(&e->wall))
+		return NULL;
+	b = wheel_first(&e->boot, e->now.boot_ns);
+	w = wheel_first(&e->wall, e->now.wall_ns);
+	if (!b || !w)
+		return b ? b : w;
+	due_b = job_due_boot(e->now, b);
+	due_w = job_due_boot(e->now, w);
+	return due_b < due_w || (due_b == due_w && b->seq < w->seq) ? b : w;
 }
 
 static void
@@ -258,25 +269,37 @@ expire_some(struct engine *e, uint32_t most)
 	}
 }
 
+/* When deadlines of jobs have something to do. Without memory not all the time. */
+static int64_t
+wheels_due(const struct engine *e, struct moment now)
+{
+	int64_t due_ns = wheel_next(&e->boot), wall_ns = wheel_next(&e->wall);
+
+	if (wheel_behind(&e->boot) || wheel_behind(&e->wall))
+		due_ns = now.boot_ns;
+	else if (wall_ns < INT64_MAX && moment_boot(now, wall_ns) < due_ns)
+		due_ns = moment_boot(now, wall_ns);
+	return due_ns > e->starved_until_ns ? due_ns : e->starved_until_ns;
+}
+
 int64_t
 engine_next_due(const struct engine *e, struct moment now)
 {
-	const struct timers *boot[] = { &e->boot, &e->timeouts, &e->backoffs, &e->retires,
-		&e->answer_ends, &e->lease_ends };
-	const struct timer *w = timers_first(&e->wall);
+	const struct timers *boot[] = { &e->timeouts, &e->backoffs, &e->retires, &e->answer_ends,
+		&e->lease_ends };
 	int64_t due_ns = dispatch_due(e);
 
 	if (!list_empty(&e->wake) || !list_empty(&e->sweeps) || !list_empty(&e->purges) ||
 		due_ns <= now.boot_ns)
 		return now.boot_ns;
+	if (wheels_due(e, now) < due_ns)
+		due_ns = wheels_due(e, now);
 	for (size_t i = 0; i < ARRAY_SIZE(boot); i++) {
 		const struct timer *t = timers_first(boot[i]);
 
 		if (t && timer_due(boot[i], t) < due_ns)
 			due_ns = timer_due(boot[i], t);
 	}
-	if (w && moment_boot(now, timer_due(&e->wall, w)) < due_ns)
-		due_ns = moment_boot(now, timer_due(&e->wall, w));
 	return due_ns;
 }
 
@@ -438,6 +461,7 @@ engine_enter(struct engine *e, struct moment now, struct effects *fx)
 	e->fx = fx;
 	e->asked = NULL;
 	e->budget = e->cfg.turn_budget ? e->cfg.turn_budget : 1;
+	e->chunks = CHUNKS_A_TURN;
 	grave_clear(e);
 }
 

@@ -79,12 +79,10 @@ plain_skip(struct engine *e, struct job *j, enum durability level)
 }
 
 static enum status
-plain_move(struct engine *e, struct job *j, const struct op_update *op, int64_t due_ns,
-	int64_t slack_ns, enum durability level)
+plain_move(struct engine *e, struct job *j, const struct op_update *op, int64_t slack_ns,
+	enum durability level)
 {
 	wq_assert(job_leads(OP_ARM, JS_A, JS_A));
-	/* It is armed: this can't fail. */
-	(void)job_arm(e, j, false, due_ns);
 	j->chained = false;
 	job_set_delay(j, op->when_ns);
 	if (j->sided) {
@@ -104,6 +102,7 @@ hot_update(struct engine *e, const struct engine_event *ev)
 	enum status st;
 	struct queue *q;
 	struct job *j;
+	bool skip;
 
 	if (!is_plain(e, ev) || (q = plain_queue(e, op)) == NULL)
 		return false;
@@ -118,11 +117,12 @@ hot_update(struct engine *e, const struct engine_event *ev)
 	if ((slack_ns || level != LEVEL_MEMORY || j->durable || !delay_fits(op->when_ns)) &&
 		job_widen(e, j) < 0)
 		return false;
+	skip = due_ns == old_ns || (target_ns <= old_ns && target_ns >= old_ns - slack_ns);
+	/* What is refused is refused by the general path. */
+	if (!skip && job_arm(e, j, false, due_ns) < 0)
+		return false;
 	job_count_coalesced(e, j);
-	if (due_ns == old_ns || (target_ns <= old_ns && target_ns >= old_ns - slack_ns))
-		st = plain_skip(e, j, level);
-	else
-		st = plain_move(e, j, op, due_ns, slack_ns, level);
+	st = skip ? plain_skip(e, j, level) : plain_move(e, j, op, slack_ns, level);
 	/* As for all that wait for a commit. */
 	if (level == LEVEL_SYNC && e->n_dirty > 0)
 		e->urgent = true;

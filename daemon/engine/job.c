@@ -238,41 +238,48 @@ job_word(enum job_op op, enum jstate s)
 
 /* ---- change of state ---- */
 
-static struct timers *
-job_timers(struct engine *e, const struct job *j)
+static struct wheel *
+job_wheel(struct engine *e, bool absolute)
 {
-	switch ((enum timer_place)j->place) {
-	case ON_BOOT:
-		return &e->boot;
-	case ON_WALL:
-		return &e->wall;
-	case ON_EXPEDITED:
-		return &j->q->sweep.found;
-	}
-	wq_assert(!"a place of timers");
-	return NULL;
+	return absolute ? &e->wall : &e->boot;
+}
+
+/* Off whatever it is on; what job_put_back takes. */
+static uint32_t
+job_disarm(struct engine *e, struct job *j)
+{
+	if (j->place != ON_EXPEDITED)
+		return wheel_del(job_wheel(e, j->place == ON_WALL), j);
+	timer_del(&j->q->sweep.found, &j->timer);
+	return 0;
+}
+
+static void
+job_put_back(struct engine *e, struct job *j, uint8_t place, uint32_t was)
+{
+	if (place != ON_EXPEDITED)
+		wheel_undel(job_wheel(e, place == ON_WALL), j, was);
+	/* The heap it came from has room: it shrinks to half when a quarter is used. */
+	else if (timer_set(&j->q->sweep.found, &j->timer, job_due_boot(e->now, j), j->seq) < 0)
+		wq_assert(!"a timer's place is lost");
 }
 
 int
 job_arm_as(struct engine *e, struct job *j, bool absolute, int64_t due_ns, uint64_t seq)
 {
-	enum timer_place to = absolute ? ON_WALL : ON_BOOT;
-	bool move = timer_armed(&j->timer) && j->place != to;
-	uint8_t was = j->place;
+	uint8_t to = absolute ? ON_WALL : ON_BOOT, from = j->place;
+	bool move = timer_armed(&j->timer) && from != to;
+	int64_t now_ns = absolute ? e->now.wall_ns : e->now.boot_ns;
+	uint32_t was = move ? job_disarm(e, j) : 0;
+	int err = wheel_set(job_wheel(e, absolute), j, now_ns, due_ns, seq);
 
-	if (move)
-		timer_del(job_timers(e, j), &j->timer);
-	j->place = (uint8_t)to;
-	if (timer_set(job_timers(e, j), &j->timer, due_ns, seq) < 0) {
-		j->place = was;
-		/* The heap it came from has room: it shrinks to half when a quarter is used. */
-		if (move && timer_set(job_timers(e, j), &j->timer, j->due_ns, j->seq) < 0)
-			wq_assert(!"a timer's place is lost");
-		return -ENOMEM;
+	if (err < 0) {
+		if (move)
+			job_put_back(e, j, from, was);
+		return err;
 	}
-	j->seq = seq;
+	j->place = to & 3;
 	j->absolute = absolute;
-	j->due_ns = due_ns;
 	return 0;
 }
 
@@ -359,7 +366,7 @@ job_enter(struct engine *e, struct job *j, enum job_op op, enum jstate next)
 
 	check_edge(j, op, next);
 	if (was == PEND_TIMER && is != PEND_TIMER)
-		timer_del(job_timers(e, j), &j->timer);
+		(void)job_disarm(e, j);
 	if (was == PEND_READY && moves)
 		ready_leave(e, j, op);
 	count_pending(e, j, was, is);

@@ -41,7 +41,7 @@ job_enter(struct engine *e, struct job *j, enum job_op op, enum jstate next);
 /* For operations with one next state. */
 void
 job_apply(struct engine *e, struct job *j, enum job_op op);
-/* Arms or moves the timer. 0 or -ENOMEM (nothing changed; never when it was armed). */
+/* Arms or moves the timer. 0 or -ENOMEM: nothing changed. */
 int
 job_arm(struct engine *e, struct job *j, bool absolute, int64_t due_ns);
 /* With a place among equals that it had before. */

@@ -35,4 +35,5 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/verify.c \
 	%reldir%/wait.c \
 	%reldir%/worker.c \
+	%reldir%/wheel.c %reldir%/wheel.h \
 	%reldir%/words.c %reldir%/words.h

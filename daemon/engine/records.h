@@ -17,6 +17,7 @@
 #include "engine/map.h"
 #include "engine/pool.h"
 #include "engine/timer.h"
+#include "engine/wheel.h"
 
 #define ENGINE_MAGIC 0x656e6731u
 #define QUEUE_MAGIC  0x71756531u
@@ -504,7 +505,8 @@ struct engine {
 		struct job *job[ENGINE_AHEAD_MAX];
 		uint32_t n, next; /* the step that comes next, if they come in order */
 	} ahead;
-	struct timers boot, wall;                               /* deadlines of jobs */
+	struct wheel boot, wall; /* deadlines of jobs */
+	uint32_t chunks;         /* of these that the step may still move */
 	struct timers timeouts, backoffs, retires, answer_ends; /* boot time */
 	uint64_t seq, run_id, run_seq, made, queues_made;
 	struct list pools;            /* the next to be served first */

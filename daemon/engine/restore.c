@@ -150,9 +150,9 @@ restore_job(struct engine *e, struct job *j, const struct job_saved *s)
 			queue_ready_aside(j);
 		return 0;
 	}
-	if (s->pending == JOB_ARMED)
-		timer_del(j->absolute ? &e->wall : &e->boot, &j->timer);
-	else
+	if (s->pending == JOB_ARMED && timer_armed(&j->timer))
+		(void)wheel_del(j->absolute ? &e->wall : &e->boot, j);
+	else if (s->pending != JOB_ARMED)
 		timer_del(&e->restored, &j->timer);
 	payload_free(e, job_payload(j));
 	*job_payload_at(j) = NULL;

@@ -57,20 +57,6 @@ timers_first(const struct timers *ts)
 {
 	return ts->n ? ts->heap[0].timer : NULL;
 }
-/* Asks the memory for what moving an armed timer will touch first: its entry, the one above it and
- * those below. */
-static inline void
-timer_prefetch(const struct timers *ts, const struct timer *t)
-{
-	size_t i = (size_t)t->place - 1, below = i * TIMER_ARITY + 1;
-
-	__builtin_prefetch(&ts->heap[i], 1);
-	__builtin_prefetch(&ts->heap[i ? (i - 1) / TIMER_ARITY : 0]);
-	if (below >= ts->n)
-		return;
-	__builtin_prefetch(&ts->heap[below]);
-	__builtin_prefetch((const char *)&ts->heap[below + TIMER_ARITY] - 1);
-}
 /* Asserts order and places, O(n). */
 void
 timers_verify(const struct timers *ts);

@@ -232,8 +232,8 @@ engine_verify(const struct engine *e)
 	verify_waiters(e);
 	verify_completions(e);
 	workers_verify(e);
-	timers_verify(&e->boot);
-	timers_verify(&e->wall);
+	wheel_verify(&e->boot, e->boot.n);
+	wheel_verify(&e->wall, all.armed - e->boot.n - found);
 	timers_verify(&e->timeouts);
 	index_verify(&e->keys);
 	map_verify(&e->waiters);

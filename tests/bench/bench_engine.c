@@ -80,6 +80,13 @@ cancel(uint64_t i)
 	wq_assert(fx.n == 1 && fx.v[0].reply.status == ST_CANCELLED);
 }
 
+/* One to two hours, in milliseconds as clients ask. */
+static int64_t
+later(struct rnd *r)
+{
+	return HOUR_NS + (int64_t)rnd_below(r, HOUR_NS / NS_PER_MS) * NS_PER_MS;
+}
+
 /* Distinct for i < n, n not a multiple of the factor: a key that is never the next in memory. */
 static uint64_t
 scattered(uint64_t i, uint64_t n)
@@ -98,7 +105,7 @@ reschedule(uint64_t n)
 
 		now.boot_ns += 100;
 		now.wall_ns += 100;
-		update(rnd_below(&r, n), HOUR_NS + (int64_t)rnd_below(&r, (uint64_t)HOUR_NS));
+		update(rnd_below(&r, n), later(&r));
 		took = at ? clock_boot_ns() - at : 0;
 		worst = took > worst ? took : worst;
 	}
@@ -119,7 +126,7 @@ reschedule_batches(uint64_t n)
 
 	for (uint64_t i = 0; i < ROUNDS * n; i += BATCH) {
 		for (size_t k = 0; k < BATCH; k++) {
-			int64_t delay = HOUR_NS + (int64_t)rnd_below(&r, (uint64_t)HOUR_NS);
+			int64_t delay = later(&r);
 
 			ops[k] = op_for(keys[k], rnd_below(&r, n), delay);
 			announced[k] = &ops[k].job;
@@ -141,15 +148,20 @@ expire(uint64_t n)
 {
 	const struct engine_event tick = { .kind = EV_TICK };
 	struct engine_stats st;
-	int64_t from = bench_cpu_ns();
+	int64_t from = bench_cpu_ns(), longest = 0;
 
 	now.boot_ns += 3 * HOUR_NS;
 	now.wall_ns += 3 * HOUR_NS;
 	do {
+		int64_t at = bench_cpu_ns(), took;
+
 		step(&tick);
+		took = bench_cpu_ns() - at;
+		longest = took > longest ? took : longest;
 		engine_stats_get(e, &st);
 	} while (st.runs_done < n);
 	bench_per("engine-expire-and-run", bench_cpu_ns() - from, n);
+	printf("engine-longest-turn %.1f us\n", (double)longest / 1e3);
 }
 
 /* As many accesses at once as a batch has jobs: each place asked for, then all of them written. */
@@ -204,22 +216,44 @@ memory_limit(uint64_t n)
 	x_free(v);
 }
 
+static void
+bench_bytes(const char *name, uint64_t bytes, uint64_t n)
+{
+	printf("%s %.1f bytes\n", name, (double)bytes / (double)n);
+}
+
+static uint64_t
+resident_bytes(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	unsigned long size, resident;
+
+	wq_assert(f && fscanf(f, "%lu %lu", &size, &resident) == 2);
+	(void)fclose(f);
+	return (uint64_t)resident * 4096;
+}
+
 int
 main(int argc, char **argv)
 {
 	struct engine_config cfg = ENGINE_CONFIG_DEFAULT;
 	uint64_t n = bench_count(argc, argv, 100000);
+	uint64_t before;
 	int64_t from;
 
 	cfg.max_jobs = 2 * n;
 	wq_assert(engine_new(&cfg, &e) == 0);
 	effects_init(&fx);
+	before = resident_bytes();
 	from = bench_cpu_ns();
 	for (uint64_t i = 0; i < n; i++)
-		update(scattered(i, n), HOUR_NS + (int64_t)i);
+		update(scattered(i, n), HOUR_NS + (int64_t)i * 3600 / (int64_t)n * NS_PER_S);
 	bench_per("engine-insert", bench_cpu_ns() - from, n);
+	/* Key and all: 16 bytes of it are the key. */
+	bench_bytes("engine-job-bytes", resident_bytes() - before, n);
 	reschedule(n);
 	reschedule_batches(n);
+	bench_bytes("engine-job-bytes-after-reschedules", resident_bytes() - before, n);
 	from = bench_cpu_ns();
 	for (uint64_t i = 0; i < n / 2; i++)
 		cancel(scattered(i, n));

@@ -22,6 +22,11 @@ tests_unit_test_index_SOURCES = tests/unit/test_index.c
 tests_unit_test_index_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_index_LDADD = $(TEST_LIBS)
 
+UNIT_TESTS += tests/unit/test_wheel
+tests_unit_test_wheel_SOURCES = tests/unit/test_wheel.c
+tests_unit_test_wheel_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_wheel_LDADD = $(TEST_LIBS)
+
 UNIT_TESTS += tests/unit/test_map
 tests_unit_test_map_SOURCES = tests/unit/test_map.c
 tests_unit_test_map_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -1,0 +1,704 @@
+/*
+ * A job that is armed here says by timer.place where its entry is: the low bits
+ * of the tick of its slot with AHEAD set, or FRONT. An entry whose tick is not
+ * that of its job is dead. Should it agree by chance, after the job was disarmed
+ * and armed again or its record given to another, it is one entry too many for
+ * that job and does no harm.
+ *
+ * `tick` only goes forward. A clock that is set back leaves it where it is: until
+ * then all that is armed before it goes to the front, which orders it.
+ */
+#include "engine/wheel.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "engine/records.h"
+
+#define AHEAD     0x80000000u
+#define FRONT     0x7fffffffu        /* no place in a heap, where jobs may be as well */
+#define FAR       ((int64_t)1 << 30) /* ticks; what lies further is filed there and looked at then */
+#define MASK      (WHEEL_SLOTS - 1)
+#define SLACK     4096u /* dead entries that don't matter */
+#define SWEEP     4u    /* chunks swept with each append meanwhile */
+#define FRONT_MIN 64u
+
+struct ahead_entry {
+	uint32_t job, at;
+};
+
+struct chunk {
+	uint32_t next, n; /* number + 1 of the next */
+	struct ahead_entry v[WHEEL_CHUNK];
+};
+_Static_assert(sizeof(struct chunk) == 512, "chunks are cache lines");
+
+static struct job *
+job_of(const struct wheel *w, uint32_t i)
+{
+	return (struct job *)(void *)w->jobs->base + i;
+}
+
+static uint32_t
+number_of(const struct wheel *w, const struct job *j)
+{
+	return (uint32_t)(j - job_of(w, 0));
+}
+
+static struct chunk *
+chunk_of(const struct wheel *w, uint32_t number)
+{
+	return (struct chunk *)(void *)w->chunks.base + (number - 1);
+}
+
+static int64_t
+tick_of(int64_t due_ns)
+{
+	return due_ns >> WHEEL_TICK_BITS;
+}
+
+static uint32_t
+at_of(int64_t tick)
+{
+	return (uint32_t)tick | AHEAD;
+}
+
+/* The whole tick of an entry: it is less than FAR ahead. */
+static int64_t
+tick_at(const struct wheel *w, uint32_t at)
+{
+	return w->tick + ((at - (uint32_t)w->tick) & ~AHEAD);
+}
+
+/* ---- slots ---- */
+
+static void
+slot_mark(struct wheel *w, int level, uint32_t s, bool used)
+{
+	uint64_t bit = 1ull << (s % 64);
+
+	if (used)
+		w->used[level][s / 64] |= bit;
+	else
+		w->used[level][s / 64] &= ~bit;
+}
+
+/* The nearest slot with chunks from number `from` on, or -1. */
+static int64_t
+slot_next(const struct wheel *w, int level, int64_t from)
+{
+	for (uint32_t k = 0; k < WHEEL_SLOTS;) {
+		uint32_t s = (uint32_t)(from + k) & MASK;
+		uint64_t bits = w->used[level][s / 64] >> (s % 64);
+
+		if (bits) {
+			k += (uint32_t)__builtin_ctzll(bits);
+			return k < WHEEL_SLOTS ? from + k : -1;
+		}
+		k += 64 - s % 64;
+	}
+	return -1;
+}
+
+static int
+slot_append(struct wheel *w, int level, uint32_t s, struct ahead_entry e)
+{
+	struct wheel_slot *slot = &w->slots[level][s];
+	struct chunk *c = slot->tail ? chunk_of(w, slot->tail) : NULL;
+	uint32_t number;
+
+	if (!c || c->n == WHEEL_CHUNK) {
+		struct chunk *fresh = slab_take(&w->chunks);
+
+		if (!fresh)
+			return -ENOMEM;
+		number = slab_index(&w->chunks, fresh) + 1;
+		fresh->next = fresh->n = 0;
+		*(c ? &c->next : &slot->head) = number;
+		slot->tail = number;
+		slot->chunks++;
+		slot_mark(w, level, s, true);
+		c = fresh;
+	}
+	c->v[c->n++] = e;
+	w->entries++;
+	return 0;
+}
+
+static void
+slot_pop(struct wheel *w, int level, uint32_t s)
+{
+	struct wheel_slot *slot = &w->slots[level][s];
+	struct chunk *c = chunk_of(w, slot->head);
+
+	slot->head = c->next;
+	if (--slot->chunks == 0) {
+		slot->tail = 0;
+		slot_mark(w, level, s, false);
+	}
+	slab_give(&w->chunks, c);
+}
+
+/* Never into the slot just behind `tick`, which may be coming up. */
+static int
+file(struct wheel *w, uint32_t job, int64_t tick)
+{
+	int level = 0;
+
+	while ((tick >> WHEEL_BITS * level) - (w->tick >> WHEEL_BITS * level) >= WHEEL_SLOTS - 1)
+		level++;
+	return slot_append(w, level, (uint32_t)(tick >> WHEEL_BITS * level) & MASK,
+		(struct ahead_entry){ job, at_of(tick) });
+}
+
+/* ---- the front ---- */
+
+static bool
+before(const struct wheel_entry *a, const struct wheel_entry *b)
+{
+	return a->due_ns < b->due_ns || (a->due_ns == b->due_ns && a->seq < b->seq);
+}
+
+static bool
+entry_valid(const struct wheel *w, const struct wheel_entry *e)
+{
+	const struct job *j = job_of(w, e->job);
+
+	return j->timer.place == FRONT && j->seq == e->seq && j->due_ns == e->due_ns;
+}
+
+static int
+grow(struct wheel_entry **v, size_t *cap)
+{
+	size_t n = *cap ? *cap * 2 : FRONT_MIN;
+	struct wheel_entry *grown = big_resize(*v, *cap * sizeof *grown, n * sizeof *grown);
+
+	if (!grown)
+		return -ENOMEM;
+	*v = grown;
+	*cap = n;
+	return 0;
+}
+
+static void
+heap_up(struct wheel_entry *heap, size_t i, struct wheel_entry e)
+{
+	for (; i > 0 && before(&e, &heap[(i - 1) / 4]); i = (i - 1) / 4)
+		heap[i] = heap[(i - 1) / 4];
+	heap[i] = e;
+}
+
+static void
+heap_down(struct wheel_entry *heap, size_t n, size_t i, struct wheel_entry e)
+{
+	for (size_t child; (child = i * 4 + 1) < n; i = child) {
+		size_t end = child + 4 < n ? child + 4 : n, best = child;
+
+		while (++child < end)
+			if (before(&heap[child], &heap[best]))
+				best = child;
+		child = best;
+		if (!before(&heap[child], &e))
+			break;
+		heap[i] = heap[child];
+	}
+	heap[i] = e;
+}
+
+static void
+heap_pop(struct wheel *w)
+{
+	w->heap_n--;
+	if (w->heap_n > 0)
+		heap_down(w->heap, w->heap_n, 0, w->heap[w->heap_n]);
+}
+
+static size_t
+keep_valid(const struct wheel *w, struct wheel_entry *v, size_t from, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = from; i < n; i++)
+		if (entry_valid(w, &v[i]))
+			v[kept++] = v[i];
+	return kept;
+}
+
+/* More dead than live ones, of jobs that are moved to and fro within the tick. */
+static void
+front_compact(struct wheel *w)
+{
+	w->run_n = keep_valid(w, w->run, w->run_at, w->run_n);
+	w->run_at = 0;
+	w->heap_n = keep_valid(w, w->heap, 0, w->heap_n);
+	for (size_t i = w->heap_n / 4 + 1; i-- > 0;)
+		if (i < w->heap_n)
+			heap_down(w->heap, w->heap_n, i, w->heap[i]);
+}
+
+static int
+front_add(struct wheel *w, struct wheel_entry e)
+{
+	if (w->run_n - w->run_at + w->heap_n > 2 * w->n_front + FRONT_MIN)
+		front_compact(w);
+	if (w->run_at == w->run_n)
+		w->run_at = w->run_n = 0;
+	if (w->run_n == 0 || before(&w->run[w->run_n - 1], &e)) {
+		if (w->run_n == w->run_cap && grow(&w->run, &w->run_cap) < 0)
+			return -ENOMEM;
+		w->run[w->run_n++] = e;
+		return 0;
+	}
+	if (w->heap_n == w->heap_cap && grow(&w->heap, &w->heap_cap) < 0)
+		return -ENOMEM;
+	heap_up(w->heap, w->heap_n++, e);
+	return 0;
+}
+
+/* The first that is valid; NULL: the front is empty. */
+static const struct wheel_entry *
+front_first(struct wheel *w)
+{
+	while (w->run_at < w->run_n && !entry_valid(w, &w->run[w->run_at]))
+		w->run_at++;
+	while (w->heap_n > 0 && !entry_valid(w, &w->heap[0]))
+		heap_pop(w);
+	if (w->run_at == w->run_n)
+		return w->heap_n ? &w->heap[0] : NULL;
+	if (w->heap_n > 0 && before(&w->heap[0], &w->run[w->run_at]))
+		return &w->heap[0];
+	return &w->run[w->run_at];
+}
+
+/* A large one is given back when it is empty. */
+static void
+front_shrink(struct wheel *w)
+{
+	if (w->run_at == w->run_n && w->run_cap > FRONT_MIN * 1024) {
+		big_free(w->run, w->run_cap * sizeof *w->run);
+		w->run = NULL;
+		w->run_at = w->run_n = w->run_cap = 0;
+	}
+	if (w->heap_n == 0 && w->heap_cap > FRONT_MIN * 1024) {
+		big_free(w->heap, w->heap_cap * sizeof *w->heap);
+		w->heap = NULL;
+		w->heap_cap = 0;
+	}
+}
+
+/* ---- what comes next ---- */
+
+#define LOOKS 4 /* slots of a level that are looked into */
+
+/* The first deadline of the first chunk; INT64_MAX: all of it is dead. */
+static int64_t
+chunk_first(const struct wheel *w, const struct chunk *c)
+{
+	int64_t due_ns = INT64_MAX;
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		const struct job *j = job_of(w, c->v[i].job);
+
+		if (j->timer.place == c->v[i].at && j->due_ns < due_ns)
+			due_ns = j->due_ns;
+	}
+	return due_ns;
+}
+
+/* Exact where few lie ahead; else the time when the next slot comes up. */
+static int64_t
+level_first(const struct wheel *w, int level)
+{
+	int64_t at = w->tick >> WHEEL_BITS * level, best = INT64_MAX;
+
+	for (int looks = 0; (at = slot_next(w, level, at)) >= 0; looks++, at++) {
+		const struct wheel_slot *slot = &w->slots[level][at & MASK];
+		int64_t start_ns = at << WHEEL_BITS * level << WHEEL_TICK_BITS, due_ns;
+
+		if (start_ns >= best)
+			break;
+		if (slot->chunks > 1 || looks == LOOKS)
+			return start_ns;
+		due_ns = chunk_first(w, chunk_of(w, slot->head));
+		best = due_ns < best ? due_ns : best;
+	}
+	return best;
+}
+
+static void
+next_find(struct wheel *w)
+{
+	const struct wheel_entry *first = front_first(w);
+
+	w->next_ns = first ? first->due_ns : INT64_MAX;
+	if (first || w->n == w->n_front)
+		return;
+	for (int level = 0; level < WHEEL_LEVELS; level++) {
+		int64_t due_ns = level_first(w, level);
+
+		if (due_ns < w->next_ns)
+			w->next_ns = due_ns;
+	}
+}
+
+/* ---- dead entries ---- */
+
+static void
+chunk_sweep(struct wheel *w, struct chunk *c)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < c->n; i++)
+		if (job_of(w, c->v[i].job)->timer.place == c->v[i].at)
+			c->v[kept++] = c->v[i];
+	w->entries -= c->n - kept;
+	c->n = kept;
+}
+
+/* The first chunk goes to the end of its slot, what is live in it into the last one. */
+static void
+slot_sweep_one(struct wheel *w, int level, uint32_t s)
+{
+	struct wheel_slot *slot = &w->slots[level][s];
+	struct chunk *c = chunk_of(w, slot->head), *last = chunk_of(w, slot->tail);
+
+	chunk_sweep(w, c);
+	if (c != last && last->n + c->n <= WHEEL_CHUNK) {
+		memcpy(&last->v[last->n], c->v, c->n * sizeof c->v[0]);
+		last->n += c->n;
+		c->n = 0;
+	}
+	if (c->n == 0) {
+		slot_pop(w, level, s);
+	} else if (c != last) {
+		last->next = slot->head;
+		slot->tail = slot->head;
+		slot->head = c->next;
+		c->next = 0;
+	}
+}
+
+static void
+sweep(struct wheel *w)
+{
+	for (uint32_t i = 0; i < SWEEP && w->entries > 2 * w->n + SLACK; i++) {
+		int level = (int)(w->swept / WHEEL_SLOTS % WHEEL_LEVELS);
+		uint32_t s = w->swept % WHEEL_SLOTS;
+
+		if (w->slots[level][s].chunks == 0 || w->sweep_left == 0) {
+			int64_t at = slot_next(w, level, s + 1);
+
+			/* The next of the level, else the first of the next level. */
+			w->swept = at >= 0 && at < WHEEL_SLOTS
+				? (uint32_t)level * WHEEL_SLOTS + (uint32_t)at
+				: (uint32_t)(level + 1) % WHEEL_LEVELS * WHEEL_SLOTS;
+			level = (int)(w->swept / WHEEL_SLOTS);
+			s = w->swept % WHEEL_SLOTS;
+			w->sweep_left = w->slots[level][s].chunks;
+			continue;
+		}
+		w->sweep_left--;
+		slot_sweep_one(w, level, s);
+	}
+}
+
+/* ---- arming ---- */
+
+int
+wheel_init(struct wheel *w, const struct slab *jobs, size_t max)
+{
+	int err;
+
+	*w = (struct wheel){ .jobs = jobs, .next_ns = INT64_MAX };
+	err = slab_init(&w->chunks, sizeof(struct chunk),
+		max / WHEEL_CHUNK * 3 + 2 * WHEEL_LEVELS * WHEEL_SLOTS);
+	/* Room for a few, so that they come out even when there is no memory. */
+	if (err == 0)
+		err = grow(&w->run, &w->run_cap);
+	if (err == 0)
+		err = grow(&w->heap, &w->heap_cap);
+	if (err < 0)
+		wheel_done(w);
+	return err;
+}
+
+void
+wheel_done(struct wheel *w)
+{
+	big_free(w->run, w->run_cap * sizeof *w->run);
+	big_free(w->heap, w->heap_cap * sizeof *w->heap);
+	slab_done(&w->chunks);
+	*w = (struct wheel){ 0 };
+}
+
+/* 0 or -ENOMEM: then nothing has changed. `*place` is where the job is from then on. */
+static int
+put(struct wheel *w, struct wheel_entry e, uint32_t *place)
+{
+	int64_t tick = tick_of(e.due_ns);
+	int err;
+
+	if (tick < w->tick) {
+		*place = FRONT;
+		return front_add(w, e);
+	}
+	if (tick - w->tick >= FAR)
+		tick = w->tick + FAR - 1;
+	if (*place & AHEAD && tick_at(w, *place) <= tick)
+		return 0;
+	err = file(w, e.job, tick);
+	if (err == 0)
+		*place = at_of(tick);
+	return err;
+}
+
+int
+wheel_set(struct wheel *w, struct job *j, int64_t now_ns, int64_t due_ns, uint64_t seq)
+{
+	uint32_t was = j->timer.place, place = was;
+	int64_t was_ns = j->due_ns;
+	int err;
+
+	if (w->n == 0 && w->entries == 0 && tick_of(now_ns) > w->tick)
+		w->tick = tick_of(now_ns);
+	err = put(w, (struct wheel_entry){ due_ns, seq, number_of(w, j) }, &place);
+	if (err < 0)
+		return err;
+	w->n += was == 0;
+	w->n_front += (size_t)(place == FRONT) - (size_t)(was == FRONT);
+	j->timer.place = place;
+	j->due_ns = due_ns;
+	j->seq = seq;
+	if (due_ns <= w->next_ns)
+		w->next_ns = due_ns;
+	else if (was && was_ns == w->next_ns)
+		next_find(w);
+	if (__builtin_expect(w->entries > 2 * w->n + SLACK, false))
+		sweep(w);
+	return 0;
+}
+
+uint32_t
+wheel_del(struct wheel *w, struct job *j)
+{
+	uint32_t was = j->timer.place;
+
+	wq_assert(was != 0 && w->n > 0);
+	j->timer.place = 0;
+	w->n--;
+	w->n_front -= was == FRONT;
+	if (j->due_ns == w->next_ns && !w->behind)
+		next_find(w);
+	if (__builtin_expect(w->entries > 2 * w->n + SLACK, false))
+		sweep(w);
+	return was;
+}
+
+void
+wheel_undel(struct wheel *w, struct job *j, uint32_t was)
+{
+	j->timer.place = was;
+	w->n++;
+	w->n_front += was == FRONT;
+	if (j->due_ns < w->next_ns)
+		w->next_ns = j->due_ns;
+}
+
+/* ---- going on ---- */
+
+/* One entry whose slot has come up. 0 or -ENOMEM. */
+static int
+entry_move(struct wheel *w, struct ahead_entry e)
+{
+	struct job *j = job_of(w, e.job);
+	uint32_t place = 0;
+	int err;
+
+	if (j->timer.place != e.at)
+		return 0;
+	err = put(w, (struct wheel_entry){ j->due_ns, j->seq, e.job }, &place);
+	if (err < 0)
+		return err;
+	w->n_front += place == FRONT;
+	j->timer.place = place;
+	return 0;
+}
+
+#define PREFETCH 16u
+
+/* The first chunk of a slot, from its first entry on (what is armed in order stays so). False:
+ * no memory, some is left. */
+static bool
+chunk_move(struct wheel *w, int level, uint32_t s)
+{
+	struct chunk *c = chunk_of(w, w->slots[level][s].head);
+	uint32_t i;
+
+	if (c->next)
+		__builtin_prefetch(chunk_of(w, c->next));
+	for (i = 0; i < PREFETCH && i < c->n; i++)
+		__builtin_prefetch(job_of(w, c->v[i].job), 1);
+	for (i = 0; i < c->n; i++) {
+		if (i + PREFETCH < c->n)
+			__builtin_prefetch(job_of(w, c->v[i + PREFETCH].job), 1);
+		if (entry_move(w, c->v[i]) < 0)
+			break;
+	}
+	w->entries -= i;
+	if (i < c->n) {
+		memmove(c->v, c->v + i, (c->n - i) * sizeof c->v[0]);
+		c->n -= i;
+		return false;
+	}
+	slot_pop(w, level, s);
+	return true;
+}
+
+/* True: the slot is empty. */
+static bool
+slot_move(struct wheel *w, int level, uint32_t s, uint32_t *most)
+{
+	while (w->slots[level][s].chunks > 0) {
+		if (*most == 0)
+			return false;
+		--*most;
+		if (!chunk_move(w, level, s))
+			return false;
+	}
+	return true;
+}
+
+/* The slot that comes up first; false: none before `until`. A coarse one goes before the finer
+ * that starts with it. */
+static bool
+first_slot(const struct wheel *w, int64_t until, int *level, int64_t *slot)
+{
+	int64_t first = until;
+	bool found = false;
+
+	for (int l = 0; l < WHEEL_LEVELS; l++) {
+		int64_t at = slot_next(w, l, w->tick >> WHEEL_BITS * l), start;
+
+		if (at < 0)
+			continue;
+		start = at << WHEEL_BITS * l;
+		/* One of a coarser level must be empty when its time begins. */
+		if (start < first || (l > 0 && start == first)) {
+			first = start;
+			*level = l;
+			*slot = at;
+			found = true;
+		}
+	}
+	return found;
+}
+
+/* Slots that come up later: as much of them as of the time until then has passed. */
+static void
+work_ahead(struct wheel *w, int64_t passed, uint32_t *most)
+{
+	for (int l = 1; l < WHEEL_LEVELS; l++) {
+		int64_t at = (w->tick >> WHEEL_BITS * l) + 1;
+		int64_t left = (at << WHEEL_BITS * l) - w->tick, share;
+		struct wheel_slot *slot = &w->slots[l][at & MASK];
+
+		share = (slot->chunks * passed + left + passed - 1) / (left + passed);
+		for (; share > 0 && slot->chunks > 0 && *most > 0; share--, --*most)
+			if (!chunk_move(w, l, (uint32_t)at & MASK))
+				return;
+	}
+}
+
+void
+wheel_advance(struct wheel *w, int64_t now_ns, uint32_t *most)
+{
+	int64_t until = tick_of(now_ns) + 1, from = w->tick, slot;
+	int level;
+
+	if (until <= w->tick && !w->behind)
+		return;
+	w->behind = true;
+	while (first_slot(w, until, &level, &slot)) {
+		int64_t start = slot << WHEEL_BITS * level;
+
+		/* Of the tick itself, too: what is moved goes to the front. */
+		w->tick = level == 0 ? start + 1 : start > w->tick ? start : w->tick;
+		if (!slot_move(w, level, (uint32_t)slot & MASK, most)) {
+			w->tick = start;
+			w->starved = *most > 0;
+			return;
+		}
+	}
+	w->behind = w->starved = false;
+	if (until > w->tick)
+		w->tick = until;
+	if (w->tick > from)
+		work_ahead(w, w->tick - from, most);
+	front_shrink(w);
+	next_find(w);
+}
+
+struct job *
+wheel_first(struct wheel *w, int64_t now_ns)
+{
+	const struct wheel_entry *e = w->behind ? NULL : front_first(w);
+
+	return e && e->due_ns <= now_ns ? job_of(w, e->job) : NULL;
+}
+
+static size_t
+slot_verify(const struct wheel *w, int level, uint32_t s, size_t *live)
+{
+	const struct wheel_slot *slot = &w->slots[level][s];
+	size_t entries = 0, chunks = 0;
+
+	for (uint32_t number = slot->head; number; number = chunk_of(w, number)->next, chunks++) {
+		const struct chunk *c = chunk_of(w, number);
+
+		wq_assert((number == slot->tail) == (c->next == 0) && c->n > 0);
+		entries += c->n;
+		for (uint32_t i = 0; i < c->n; i++) {
+			const struct job *j = job_of(w, c->v[i].job);
+			int64_t at = tick_at(w, c->v[i].at);
+
+			if (j->timer.place != c->v[i].at)
+				continue;
+			++*live;
+			wq_assert(at <= tick_of(j->due_ns));
+			wq_assert((at >> WHEEL_BITS * level & MASK) == s);
+		}
+	}
+	wq_assert(chunks == slot->chunks);
+	wq_assert((w->used[level][s / 64] >> s % 64 & 1) == (chunks > 0));
+	return entries;
+}
+
+static size_t
+front_verify(const struct wheel *w, const struct wheel_entry *v, size_t n)
+{
+	size_t live = 0;
+
+	for (size_t i = 0; i < n; i++)
+		live += entry_valid(w, &v[i]);
+	return live;
+}
+
+void
+wheel_verify(const struct wheel *w, uint64_t armed)
+{
+	size_t entries = 0, chunks = 0, live = 0, front;
+
+	wq_assert(w->n == armed);
+	for (int level = 0; level < WHEEL_LEVELS; level++)
+		for (int64_t s = -1; (s = slot_next(w, level, s + 1)) >= 0 && s < WHEEL_SLOTS;) {
+			entries += slot_verify(w, level, (uint32_t)s, &live);
+			chunks += w->slots[level][s].chunks;
+		}
+	wq_assert(chunks == w->chunks.n);
+	wq_assert(entries == w->entries && live >= w->n - w->n_front);
+	front = front_verify(w, w->run + w->run_at, w->run_n - w->run_at) +
+		front_verify(w, w->heap, w->heap_n);
+	wq_assert(front == w->n_front);
+}
