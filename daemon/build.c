@@ -193,7 +193,8 @@ build_engine(struct daemon *d)
 	if (engine_new(&cfg, &d->engine) < 0)
 		return failed(d, WQD_EXIT_FAILED, "start", "no memory");
 	memcpy(d->instance, d->store->meta.instance, sizeof d->instance);
-	r = orphans_end(d->instance, ORPHANS_TIMEOUT);
+	/* Of a state made just now there are none: no need to look at every process there is. */
+	r = d->store->meta.fresh ? 0 : orphans_end(d->instance, ORPHANS_TIMEOUT);
 	if (r < 0)
 		return failed(d, WQD_EXIT_FAILED, "orphans",
 			"processes of an earlier daemon could not be ended");

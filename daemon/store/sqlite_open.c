@@ -244,6 +244,7 @@ open_locked(struct sqlite_store *st, struct store_error *err)
 
 	if (!rc && !l.exists) {
 		rc = make_new(st, err);
+		st->pub.meta.fresh = !rc;
 		if (!rc)
 			rc = sqlite_look(st->path, &l, err);
 	}

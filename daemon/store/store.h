@@ -33,6 +33,7 @@ struct store_error {
 /* Facts of the state directory. */
 struct store_meta {
 	char instance[37];    /* random UUID made with the database; marks children's environment */
+	bool fresh;           /* made by this very open: nobody has had it before */
 	bool same_boot;       /* the last commit was made in this boot */
 	uint64_t boot;        /* this boot's number, as the rows of jobs carry it; 0: not known */
 	int64_t last_wall_ns; /* wall time of the last commit */

@@ -268,6 +268,7 @@ store_memory_open(struct store **out)
 	st->magic = MEMORY_STORE_MAGIC;
 	st->pub.ops = &memory_ops;
 	uuid_make(st->pub.meta.instance);
+	st->pub.meta.fresh = true;
 	st->sink = (struct persist_sink){
 		.ctx = st,
 		.queue_put = queue_put,

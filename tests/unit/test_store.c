@@ -522,6 +522,7 @@ START_TEST(facts_of_the_directory_last)
 	char instance[sizeof st->meta.instance];
 
 	ck_assert_uint_eq(strlen(st->meta.instance), 36);
+	ck_assert(st->meta.fresh);
 	ck_assert(!st->meta.same_boot);
 	ck_assert_int_eq(st->meta.last_wall_ns, 0);
 	memcpy(instance, st->meta.instance, sizeof instance);
@@ -529,6 +530,7 @@ START_TEST(facts_of_the_directory_last)
 	group_commit(st);
 	st->ops->close(st);
 	st = store_open_ok();
+	ck_assert(!st->meta.fresh);
 	ck_assert_str_eq(st->meta.instance, instance);
 	ck_assert(st->meta.same_boot);
 	ck_assert_int_eq(st->meta.last_wall_ns, NOW.wall_ns);
