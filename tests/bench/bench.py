@@ -59,6 +59,7 @@ def once(args, served):
         for figure, value, unit in program(args.build, "bench_engine", jobs):
             yield f"{figure} ({jobs} jobs)", value, unit
     yield from program(args.build, "bench_wire", 1000000)
+    yield from program(args.build, "bench_service", min(args.jobs), 1000000)
     yield from program(args.build, "bench_run", 500)
     yield from ((f"{n} (1 GiB daemon)", v, u)
                 for n, v, u in program(args.build, "bench_run", 500, 1024))

@@ -23,13 +23,13 @@ static struct server wqd;
 static unsigned rounds = 5;
 static int64_t for_ns = 500000000;
 
-enum { PLAIN, SLACK, LIBRARY, CANCEL, CANCEL_WAIT, N_WAYS };
+enum { PLAIN, SLACK, LIBRARY, CANCEL, CANCEL_WAIT, TOGETHER, N_WAYS };
 
 /* Nanoseconds of one, over the socket. */
 static double
-measure(enum seed_op op, unsigned clients, bool fallback)
+measure(enum seed_op op, unsigned clients, unsigned depth, bool fallback)
 {
-	const struct load load = { clients, 1, for_ns };
+	const struct load load = { clients, depth, for_ns };
 	static struct load_result r;
 
 	seed_use(&wqd, op, fallback);
@@ -75,22 +75,27 @@ measure_library(unsigned keys, bool fallback)
 	return (double)(now - start) / (double)calls;
 }
 
+/* TOGETHER: cancel and update leave with one write, a round trip for both. */
 static void
-compare(const char *what, unsigned clients, bool fallback)
+compare(const char *what, unsigned clients, unsigned depth, bool fallback)
 {
 	static const char *const names[N_WAYS] = { "update", "update inside the slack",
-		"update, by the library", "cancel + queue", "cancel wait + queue" };
+		"update, by the library", "cancel + queue", "cancel wait + queue",
+		"cancel + queue, one write" };
 	struct figure ns[N_WAYS] = { 0 };
 
 	for (unsigned r = 0; r < rounds; r++) {
-		figure_add(&ns[PLAIN], measure(SEED_UPDATE, clients, fallback));
-		figure_add(&ns[SLACK], measure(SEED_SLACK, clients, fallback));
+		figure_add(&ns[PLAIN], measure(SEED_UPDATE, clients, depth, fallback));
+		figure_add(&ns[SLACK], measure(SEED_SLACK, clients, depth, fallback));
 		figure_add(&ns[LIBRARY], measure_library(clients, fallback));
-		figure_add(&ns[CANCEL], measure(SEED_CANCEL_QUEUE, clients, fallback));
-		figure_add(&ns[CANCEL_WAIT], measure(SEED_CANCEL_WAIT_QUEUE, clients, fallback));
+		figure_add(&ns[CANCEL], measure(SEED_CANCEL_QUEUE, clients, depth, fallback));
+		figure_add(&ns[CANCEL_WAIT],
+			measure(SEED_CANCEL_WAIT_QUEUE, clients, depth, fallback));
+		if (depth == 1)
+			figure_add(&ns[TOGETHER], measure(SEED_CANCEL_QUEUE, clients, 2, fallback));
 	}
 	printf("\n%s\n", what);
-	for (int i = 0; i < N_WAYS; i++) {
+	for (int i = 0; i < N_WAYS && ns[i].n; i++) {
 		printf("  %-26s %10.0f ns  spread %3.0f %%", names[i], figure_median(&ns[i]),
 			figure_spread(&ns[i]));
 		if (i < CANCEL)
@@ -118,10 +123,11 @@ main(int argc, char **argv)
 	bench_pin(1);
 	bench_machine();
 	wqd_start(&wqd, argc > 1 ? argv[1] : "daemon/wqd", dir, 1000, 0);
-	compare("same key, one client", 1, false);
-	compare("16 keys, 16 clients", CLIENTS, false);
-	compare("same key, one client, queue default", 1, true);
-	compare("16 keys, 16 clients, queue default", CLIENTS, true);
+	compare("same key, one client", 1, 1, false);
+	compare("16 keys, 16 clients", CLIENTS, 1, false);
+	compare("same key, one client, queue default", 1, 1, true);
+	compare("16 keys, 16 clients, queue default", CLIENTS, 1, true);
+	compare("same key, one client, 64 in flight", 1, 64, false);
 	bench_stop(wqd.pid);
 	bench_wait(bench_spawn(1, rm));
 	return 0;

@@ -80,7 +80,7 @@ serve(size_t n)
 
 /* What making the requests and looking at the replies costs by itself is measured and taken off. */
 static void
-play(const char *name, size_t at_once, uint64_t count, uint64_t updates)
+play(const char *name, size_t at_once, uint64_t count, double updates)
 {
 	uint8_t *replies = must_alloc(READ_MAX);
 	size_t len, used;
@@ -103,7 +103,7 @@ play(const char *name, size_t at_once, uint64_t count, uint64_t updates)
 		gen.take(&gen, replies, len, &used);
 	}
 	own = bench_cpu_ns() - from;
-	bench_per(name, all - own, count * updates);
+	bench_per(name, all - own, (uint64_t)((double)count * updates));
 	x_free(replies);
 }
 
@@ -126,6 +126,13 @@ main(int argc, char **argv)
 	play("service-update-256", 256, count, 1);
 	wqd_use(&gen, WQD_BATCH);
 	play("service-batches-of-100", 4, count / UPDATES_PER_BATCH, UPDATES_PER_BATCH);
+	/* The seed's comparison, one key again and again, without a transport. */
+	seed_use(&gen, SEED_UPDATE, false);
+	play("seed-update", 64, count, 1);
+	seed_use(&gen, SEED_SLACK, false);
+	play("seed-update-inside-the-slack", 64, count, 1);
+	seed_use(&gen, SEED_CANCEL_QUEUE, false);
+	play("seed-cancel-and-queue", 64, count, 0.5);
 	session_free(s, clock_now());
 	service_free(svc);
 	engine_free(e);

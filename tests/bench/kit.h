@@ -71,6 +71,9 @@ bench_wait(pid_t pid);
  * seconds. */
 int
 bench_connect(const char *path);
+/* The same, a hundred times as often. */
+int
+bench_connect_soon(const char *path);
 /* Writes all of it to a blocking socket. */
 void
 bench_write(int fd, const void *p, size_t n);

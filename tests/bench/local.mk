@@ -4,7 +4,7 @@ BENCH_KIT = %reldir%/kit.c %reldir%/kit.h
 BENCH_REQUESTS = %reldir%/requests.c %reldir%/requests.h $(BENCH_KIT)
 BENCHES = %reldir%/bench_engine %reldir%/bench_run %reldir%/bench_wire \
 	%reldir%/bench_completion %reldir%/bench_echo %reldir%/bench_seed %reldir%/bench_socket \
-	%reldir%/bench_durable %reldir%/bench_service %reldir%/bench_tls
+	%reldir%/bench_fire %reldir%/bench_durable %reldir%/bench_service %reldir%/bench_tls
 check_PROGRAMS += $(BENCHES)
 EXTRA_DIST += %reldir%/bench.py %reldir%/bench_pools.py %reldir%/run
 
@@ -45,6 +45,12 @@ EXTRA_DIST += %reldir%/bench.py %reldir%/bench_pools.py %reldir%/run
 	%reldir%/peers.c %reldir%/peers.h $(BENCH_REQUESTS)
 %canon_reldir%_bench_socket_CPPFLAGS = $(BENCH_CPPFLAGS)
 %canon_reldir%_bench_socket_LDADD = client/libwqclient.la $(WQD_LIBS)
+
+# How late what is due is told, start and idleness: bench_fire WQD ROUNDS JOBS PART.
+%canon_reldir%_bench_fire_SOURCES = %reldir%/bench_fire.c %reldir%/load.c %reldir%/load.h \
+	%reldir%/peers.c %reldir%/peers.h $(BENCH_REQUESTS)
+%canon_reldir%_bench_fire_CPPFLAGS = $(BENCH_CPPFLAGS)
+%canon_reldir%_bench_fire_LDADD = client/libwqclient.la $(WQD_LIBS)
 
 # What durable reschedules cost, beside the bare disk and others: bench_durable --help.
 %canon_reldir%_bench_durable_SOURCES = %reldir%/bench_durable.c %reldir%/load.c %reldir%/load.h \
