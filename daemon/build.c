@@ -152,6 +152,8 @@ open_store(struct daemon *d)
 	return claim_store(d, dir);
 }
 
+#define TURN_BUDGET 512 /* see build_engine */
+
 /*
  * Tokens of leases grow over restarts as the token of the store's owner does: that is above, 2^40
  * leases are below. An owner whose own could not be written goes on in the upper half of those of
@@ -187,6 +189,9 @@ build_engine(struct daemon *d)
 	cfg.max_waiters = d->conf->max_waiters;
 	cfg.max_completions = d->conf->max_completions;
 	cfg.max_runs = d->conf->max_runs;
+	/* About a millisecond of expirations with their runs: what a request waits for at most when
+	 * many fall due together. */
+	cfg.turn_budget = TURN_BUDGET;
 	cfg.fence = fence_from(d);
 	if (getrandom(cfg.seed, sizeof cfg.seed, 0) != sizeof cfg.seed)
 		return failed(d, WQD_EXIT_FAILED, "start", "no entropy");
