@@ -14,6 +14,7 @@
  *     wqd 8x8      8 connections, eight waits each
  *     raw          a process that answers each trigger by 64 writes: the transport alone
  *     redis        PUBLISH to 64 subscribers
+ *     blpop        64 clients in BLPOP, an LPUSH of 64 values
  *
  * and inside one process, for scale: 64 eventfds, a broadcast to 64 threads.
  * The rounds of all are interleaved in blocks.
@@ -38,6 +39,7 @@
 #define WAITERS_MAX 1000
 #define BLOCKS      10
 #define STAGES      2
+#define WARM        20
 
 /* ---- samples ---- */
 
@@ -232,7 +234,7 @@ wqd_wait(struct reader *r, int trigger, const char *name, int each)
 }
 
 static void
-wqd_stage(struct reader *r, int trigger, const char *name, int each, struct samples *own,
+wqd_stage(struct reader *r, int trigger, const char *name, int each, int warm, struct samples *own,
 	struct samples *whole)
 {
 	unsigned char buf[64];
@@ -241,6 +243,8 @@ wqd_stage(struct reader *r, int trigger, const char *name, int each, struct samp
 
 	wqd_call(trigger, OP_REINIT, name);
 	wqd_wait(r, trigger, name, each);
+	for (int i = 0; i < warm; i++)
+		wqd_call(trigger, i % 2 ? OP_REINIT : OP_COMPLETE_ALL, "other");
 	begin = bench_now_ns();
 	bench_write(trigger, buf, n);
 	read_reply(trigger);
@@ -315,6 +319,46 @@ redis_subscribe(struct reader *r, const char *path)
 		read_exactly(fd, sizeof subscribed - 1);
 		reader_add(r, fd);
 	}
+}
+
+/* One LPUSH of as many values as wait in BLPOP. */
+static void
+blpop_stage(struct reader *r, int trigger, struct samples *own, struct samples *whole)
+{
+	static const char blpop[] = "*3\r\n$5\r\nBLPOP\r\n$1\r\nl\r\n$1\r\n0\r\n";
+	static const char info[] = "*2\r\n$4\r\nINFO\r\n$7\r\nclients\r\n";
+	static const char value[] = "$1\r\nx\r\n";
+	char push[64 + sizeof value * WAITERS], text[4096];
+	size_t n = (size_t)snprintf(
+		push, sizeof push, "*%d\r\n$5\r\nLPUSH\r\n$1\r\nl\r\n", WAITERS + 2);
+	int64_t begin;
+
+	for (int i = 0; i < WAITERS; i++) {
+		memcpy(push + n, value, sizeof value - 1);
+		n += sizeof value - 1;
+		bench_write(r->fd[i], blpop, sizeof blpop - 1);
+	}
+	do {
+		ssize_t k;
+
+		bench_write(trigger, info, sizeof info - 1);
+		k = recv(trigger, text, sizeof text - 1, 0);
+		text[k > 0 ? k : 0] = '\0';
+	} while (!strstr(text, "blocked_clients:64\r"));
+	begin = bench_now_ns();
+	bench_write(trigger, push, n);
+	read_exactly(trigger, sizeof ":64\r\n" - 1);
+	sample(own, bench_now_ns() - begin);
+	reader_take(r, WAITERS);
+	sample(whole, bench_now_ns() - begin);
+}
+
+static void
+redis_add_poppers(struct reader *r, const char *path)
+{
+	r->answer_bytes = sizeof "*2\r\n$1\r\nl\r\n$1\r\nx\r\n" - 1;
+	for (int i = 0; i < WAITERS; i++)
+		reader_add(r, bench_connect(path));
 }
 
 /* ---- inside one process ---- */
@@ -393,9 +437,9 @@ gate_stage(struct samples *own, struct samples *whole)
 
 /* ---- all of it ---- */
 
-enum { WQD_64, WQD_8, RAW, REDIS, EVENTFD, CONDITION, N_KINDS };
-static const char *const names[N_KINDS] = { "wqd 64x1", "wqd 8x8", "raw", "redis", "eventfd",
-	"condition" };
+enum { WQD_64, WQD_8, RAW, REDIS, BLPOP, EVENTFD, CONDITION, N_KINDS };
+static const char *const names[N_KINDS] = { "wqd 64x1", "wqd 8x8", "raw", "redis", "blpop",
+	"eventfd", "condition" };
 
 struct bench {
 	char dir[64], wqd[108], raw[108], redis[108];
@@ -458,6 +502,8 @@ start_others(struct bench *b)
 		b->redis_pid = bench_spawn(1, argv);
 		b->trigger[REDIS] = bench_connect(b->redis);
 		redis_subscribe(&b->r[REDIS], b->redis);
+		b->trigger[BLPOP] = bench_connect(b->redis);
+		redis_add_poppers(&b->r[BLPOP], b->redis);
 	}
 	b->event_epoll = epoll_create1(EPOLL_CLOEXEC);
 	for (int i = 0; i < WAITERS; i++) {
@@ -476,45 +522,55 @@ stage(struct bench *b, int kind, const char *name)
 	struct samples *own = &b->own[kind], *whole = &b->whole[kind];
 
 	if (kind == WQD_64)
-		wqd_stage(&b->r[kind], b->trigger[kind], name, 1, own, whole);
+		wqd_stage(&b->r[kind], b->trigger[kind], name, 1, 0, own, whole);
 	else if (kind == WQD_8)
-		wqd_stage(&b->r[kind], b->trigger[kind], name, 8, own, whole);
+		wqd_stage(&b->r[kind], b->trigger[kind], name, 8, 0, own, whole);
 	else if (kind == RAW)
 		raw_stage(&b->r[kind], b->trigger[kind], own, whole);
 	else if (kind == REDIS && b->redis_pid)
 		redis_stage(&b->r[kind], b->trigger[kind], own, whole);
+	else if (kind == BLPOP && b->redis_pid)
+		blpop_stage(&b->r[kind], b->trigger[kind], own, whole);
 	else if (kind == EVENTFD)
 		eventfd_stage(b->event, b->event_epoll, own, whole);
 	else if (kind == CONDITION)
 		gate_stage(own, whole);
 }
 
-/* The trigger's own time, from one waiter to a thousand. */
+/* The trigger's own time, from one waiter to a thousand; and again after a few requests that have
+ * nothing to do with it, so that both sides' caches hold what a request needs: what is left of the
+ * difference then is work, and what is gone was what a thousand waits had pushed out. */
 static void
 latency(struct bench *b)
 {
 	static const int counts[] = { 1, 4, 16, 64, 256, 1000 };
-	double one = 0;
+	double one = 0, one_warm = 0;
 
-	printf("\n%-10s %10s %10s %8s\n", "waiters", "own p50", "own p99", "to 1");
+	printf("\n%-10s %10s %10s %8s %10s %8s\n", "waiters", "own p50", "own p99", "to 1",
+		"warm p50", "to 1");
 	for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-		struct samples own = { 0 }, whole = { 0 };
+		struct samples own = { 0 }, warm = { 0 }, whole = { 0 };
 		struct reader r;
-		double p50;
+		double p50, p50_warm;
 
 		reader_init(&r, 3);
 		for (int k = 0; k < counts[i]; k++)
 			reader_add(&r, wqd_connect(b->wqd));
 		for (int round = 0; round < 300; round++)
-			wqd_stage(&r, b->trigger[WQD_64], "latency", 1, &own, &whole);
+			wqd_stage(&r, b->trigger[WQD_64], "latency", 1, 0, &own, &whole);
+		for (int round = 0; round < 300; round++)
+			wqd_stage(&r, b->trigger[WQD_64], "latency", 1, WARM, &warm, &whole);
 		p50 = quantile(&own, .5);
+		p50_warm = quantile(&warm, .5);
 		one = i ? one : p50;
-		printf("%-10d %8.1f us %7.1f us %7.2f\n", counts[i], p50, quantile(&own, .99),
-			p50 / one);
+		one_warm = i ? one_warm : p50_warm;
+		printf("%-10d %8.1f us %7.1f us %7.2f %8.1f us %7.2f\n", counts[i], p50,
+			quantile(&own, .99), p50 / one, p50_warm, p50_warm / one_warm);
 		for (int k = 0; k < r.n; k++)
 			close(r.fd[k]);
 		close(r.epoll);
 		free(own.v);
+		free(warm.v);
 		free(whole.v);
 	}
 }
