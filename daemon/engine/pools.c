@@ -383,6 +383,9 @@ pool_look(const struct engine *e, const struct pool *p, struct pool_view *v)
 		.stalls = p->stalls,
 		.floor_starts = p->floor_starts,
 	};
+	/* Nobody looks while nothing is ready. */
+	if (v->active == 0)
+		v->seen.runnable = v->seen.hogs = 0;
 	list_each(q, &e->queues, struct queue, of_engine)
 		if (q->pool == p) {
 			v->queues++;
