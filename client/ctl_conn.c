@@ -31,6 +31,8 @@ give_environment(const struct ctl *c)
 		{ OPT_TLS_CA, "WQ_TLS_CA" },
 		{ OPT_TLS_CERT, "WQ_TLS_CERT" },
 		{ OPT_TLS_KEY, "WQ_TLS_KEY" },
+		{ OPT_TOKEN_FILE, "WQ_TOKEN_FILE" },
+		{ OPT_NAMESPACE, "WQ_NAMESPACE" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(given); i++)

@@ -32,7 +32,8 @@
 #define REQUEST_MAX       (16u << 20) /* bytes, while the daemon's own limit is not known */
 #define REPLY_MAX         (16u << 20) /* bytes of one reply frame; wqd keeps to 4 MiB */
 #define SCRATCH_MAX       (64u << 20) /* bytes of one decoded reply */
-#define HELLO_MAX         128u        /* bytes of our hello with its length */
+#define TOKEN_MAX         512u        /* bytes */
+#define HELLO_MAX         768u        /* bytes of our hello with its length */
 #define MESSAGE_MAX       512u
 #define IDEM_RANDOM       12u
 #define IDEM_LEN          (IDEM_RANDOM + 8u)

@@ -46,6 +46,11 @@ const struct option_row option_table[] = {
 		"name that the daemon's certificate has to have" },
 	{ "insecure", OPTION_BOOL, AT(insecure), 0, 1, "no",
 		"takes whatever certificate the daemon shows; a warning says so on standard error" },
+	{ "token_file", OPTION_NAME, AT(token_file), 0, OPTION_PATH_MAX, "<$WQ_TOKEN_FILE>",
+		"file whose first line is the token that the daemon knows the client by; read at each "
+		"connect; empty: none" },
+	{ "namespace", OPTION_NAME, AT(space), 0, OPTION_SPACE_MAX, "<$WQ_NAMESPACE>",
+		"namespace in which all names of queues and completions are; empty: none" },
 };
 /* clang-format on */
 const size_t option_count = sizeof option_table / sizeof *option_table;
@@ -208,6 +213,8 @@ from_process(struct options *o)
 	from_environment(o, "WQ_TLS_CA", "tls_ca");
 	from_environment(o, "WQ_TLS_CERT", "tls_cert");
 	from_environment(o, "WQ_TLS_KEY", "tls_key");
+	from_environment(o, "WQ_TOKEN_FILE", "token_file");
+	from_environment(o, "WQ_NAMESPACE", "namespace");
 	if (program_invocation_short_name)
 		clean_name(o->client, program_invocation_short_name);
 	if (token && options_set(o, "run_token", token) < 0)

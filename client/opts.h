@@ -11,6 +11,7 @@
 
 #define OPTION_CLIENT_MAX 64 /* bytes, as the protocol has it */
 #define OPTION_PATH_MAX   1023
+#define OPTION_SPACE_MAX  32
 
 struct options {
 	char client[OPTION_CLIENT_MAX + 1];
@@ -27,6 +28,8 @@ struct options {
 	char tls_key[OPTION_PATH_MAX + 1];
 	char tls_name[OPTION_PATH_MAX + 1];
 	bool insecure;
+	char token_file[OPTION_PATH_MAX + 1];
+	char space[OPTION_SPACE_MAX + 1]; /* "": none */
 };
 
 enum option_type { OPTION_NAME, OPTION_DURATION, OPTION_BOOL, OPTION_COUNT, OPTION_TOKEN };

@@ -3,8 +3,11 @@
  * together. What is kept is limited in number ("max_in_flight") and bytes.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "handle.h"
 
@@ -30,10 +33,41 @@ len_of_len(size_t len)
 	return put_len(tmp, len);
 }
 
+/* The first line of the token's file. 0 or -errno. */
+static int
+token_read(wq_t *wq, uint8_t token[TOKEN_MAX], size_t *n)
+{
+	const char *path = wq->opt.token_file;
+	char text[MESSAGE_MAX];
+	int fd, err = 0;
+	ssize_t got;
+	uint8_t *nl;
+
+	*n = 0;
+	if (!*path)
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	got = fd < 0 ? -1 : read(fd, token, TOKEN_MAX);
+	if (got < 0)
+		err = -errno;
+	if (fd >= 0)
+		close(fd);
+	if (err < 0) {
+		snprintf(text, sizeof text, "%.300s: %s", path, wq_strerror(err));
+		message_set(wq, text);
+		return system_error(-err);
+	}
+	nl = memchr(token, '\n', (size_t)got);
+	*n = nl ? (size_t)(nl - token) : (size_t)got;
+	return 0;
+}
+
 int
 hello_encode(wq_t *wq)
 {
 	struct link *l = &wq->link;
+	uint8_t token[TOKEN_MAX];
+	int err;
 	Wq__V1__Request req = WQ__V1__REQUEST__INIT;
 	Wq__V1__Hello hello = WQ__V1__HELLO__INIT;
 	size_t len, n;
@@ -44,11 +78,17 @@ hello_encode(wq_t *wq)
 	req.hello = &hello;
 	hello.version = 1;
 	hello.client = wq->opt.client;
+	hello.namespace_ = wq->opt.space;
+	err = token_read(wq, token, &hello.token.len);
+	if (err < 0)
+		return err;
+	hello.token.data = token;
 	len = wq__v1__request__get_packed_size(&req);
 	MUST(len + len_of_len(len) <= sizeof l->hello);
 	n = put_len(l->hello, len);
 	l->hello_len = n + wq__v1__request__pack(&req, l->hello + n);
 	l->hello_off = 0;
+	explicit_bzero(token, sizeof token);
 	return 0;
 }
 

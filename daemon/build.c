@@ -229,6 +229,7 @@ build_service(struct daemon *d)
 		.watch_from = (uint64_t)(clock_now().wall_ns / NS_PER_US),
 		.hello_timeout_ns = d->conf->hello_timeout_ns,
 		.frame_timeout_ns = d->conf->frame_timeout_ns,
+		.grants = &d->conf->grants,
 		.ctx = d,
 	};
 	const struct reactor *re = loop_reactor(d->loop);
@@ -442,6 +443,7 @@ parts_teardown(struct daemon *d)
 	parts_close_listeners(d);
 	conns_free(d->conns);
 	tls_free(d->tls);
+	tokens_free(d->tokens);
 	if (re && d->watchdog)
 		re->timer_del(re->ctx, d->watchdog);
 	/* A loop that failed leaves runs behind: the next start ends them as orphans. */

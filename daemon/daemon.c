@@ -156,6 +156,7 @@ on_reload(void *ctx, char *why, size_t size)
 	service_set_allow_command(d->svc, conf->allow_command == ALLOW_OWNER);
 	conns_set_max(d->conns, conns_budget(conf->max_connections, conf->max_runs));
 	conns_set_handshakes(d->conns, conf->tls_max_handshakes, conf->tls_handshake_ns);
+	service_set_grants(d->svc, &conf->grants);
 	config_free(d->conf);
 	d->conf = conf;
 	parts_apply_pools(d, conf);
@@ -315,6 +316,7 @@ daemon_service_hooks(struct service_config *cfg)
 	cfg->reload = on_reload;
 	cfg->shutdown = on_shutdown;
 	cfg->stat = on_stat;
+	cfg->token_name = secure_token_name;
 }
 
 /* ---- the process ---- */

@@ -33,4 +33,8 @@ daemon_run(const struct daemon_options *opt);
 int
 daemon_check(const struct daemon_options *opt);
 
+/* A line for the token file; the exit status. */
+int
+daemon_hash_token(const char *name);
+
 #endif

@@ -10,6 +10,7 @@ include daemon/store/local.mk
 include daemon/run/local.mk
 include daemon/wire/local.mk
 include daemon/net/local.mk
+include daemon/auth/local.mk
 include daemon/conf/local.mk
 include daemon/sys/local.mk
 include daemon/service/local.mk

@@ -15,7 +15,15 @@
 #include "daemon.h"
 #include "offline.h"
 
-enum { OPT_SOCKET = 256, OPT_STATE_DIR, OPT_CHECK, OPT_DUMP, OPT_CHECK_STATE, OPT_EXPORT_STATE };
+enum {
+	OPT_SOCKET = 256,
+	OPT_STATE_DIR,
+	OPT_CHECK,
+	OPT_DUMP,
+	OPT_CHECK_STATE,
+	OPT_EXPORT_STATE,
+	OPT_HASH
+};
 
 static const struct {
 	struct option opt;
@@ -33,6 +41,8 @@ static const struct {
 		"read all of the state and tell whether it is in order" },
 	{ { "export-state", no_argument, NULL, OPT_EXPORT_STATE }, NULL,
 		"write the state to stdout as lines of JSON" },
+	{ { "hash-token", required_argument, NULL, OPT_HASH }, "NAME",
+		"read a token from standard input, print its line for token_file and exit" },
 	{ { "version", no_argument, NULL, 'V' }, NULL, "print the version and exit" },
 	{ { "help", no_argument, NULL, 'h' }, NULL, "print this and exit" },
 };
@@ -139,6 +149,8 @@ main(int argc, char **argv)
 		case OPT_EXPORT_STATE:
 			action = EXPORT_STATE;
 			break;
+		case OPT_HASH:
+			return daemon_hash_token(optarg);
 		case 'V':
 			puts(PACKAGE_STRING);
 			return WQD_EXIT_OK;

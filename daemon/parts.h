@@ -6,6 +6,7 @@
 #ifndef WQD_PARTS_H
 #define WQD_PARTS_H
 
+#include "auth/tokens.h"
 #include "conf/conf.h"
 #include "daemon.h"
 #include "engine/engine.h"
@@ -37,7 +38,8 @@ struct daemon {
 	struct committer *committer;
 	struct runner *runner;
 	struct conns *conns;
-	struct tls *tls; /* NULL: no certificate */
+	struct tls *tls;       /* NULL: no certificate */
+	struct tokens *tokens; /* NULL: none */
 	struct listener **listeners;
 	size_t n_listeners;
 	struct reactor_timer *watchdog;
@@ -91,13 +93,16 @@ clients_output_ready(void *ctx, struct session *s);
 void
 clients_output_early(void *ctx, struct session *s);
 
-/* secure.c: TLS. d->tls from d->conf: 0, or an exit status with the reason logged. */
+/* secure.c: TLS and tokens. d->tls and d->tokens from d->conf: 0, or an exit status with the reason logged. */
 int
 secure_build(struct daemon *d);
-/* What `conf` says of TLS, or as before and a sentence in `why`: 0 or a negative error. */
+/* service_config.token_name. */
+const char *
+secure_token_name(void *ctx, struct str token);
+/* What `conf` says of them, or as before and a sentence in `why`: 0 or a negative error. */
 int
 secure_reload(struct daemon *d, const struct config *conf, char *why, size_t size);
-/* Whether what it says of TLS can be used; the reason in `why`. */
+/* Whether what it says of them can be used; the reason in `why`. */
 int
 secure_check(const struct config *conf, char *why, size_t size);
 void

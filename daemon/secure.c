@@ -1,5 +1,6 @@
-/* TLS: from the configuration to the network adapter, and what there is to know of it. */
+/* TLS and tokens: from the configuration to their adapters, and what there is to know of them. */
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/err.h"
@@ -50,26 +51,68 @@ log_certificate(const struct tls *tls)
 			end);
 }
 
+static int
+refuse(struct daemon *d, const char *event, const char *why)
+{
+	char field[600];
+
+	log_error(event, "error=%s", log_field(field, sizeof field, str_from(why)));
+	systemd_status(d->sd, "%s", why);
+	return d->exit = WQD_EXIT_CONFIG;
+}
+
+const char *
+secure_token_name(void *ctx, struct str token)
+{
+	const struct daemon *d = ctx;
+
+	return d->tokens ? tokens_find(d->tokens, token) : NULL;
+}
+
+int
+daemon_hash_token(const char *name)
+{
+	char token[TOKEN_BYTES_MAX + 2], line[TOKEN_LINE_MAX];
+	size_t n = fread(token, 1, sizeof token, stdin);
+	int r;
+
+	if (strlen(name) > TOKEN_NAME_MAX || !key_valid(str_from(name)) || strchr(name, ' ')) {
+		fprintf(stderr, "wqd: --hash-token: the name is 1 to %d bytes without spaces\n",
+			TOKEN_NAME_MAX);
+		return WQD_EXIT_USAGE;
+	}
+	if (n > 0 && token[n - 1] == '\n')
+		n--;
+	r = tokens_hash((struct str){ token, n }, line);
+	if (r < 0) {
+		fprintf(stderr, "wqd: --hash-token: a token has %d to %d bytes\n", TOKEN_BYTES_MIN,
+			TOKEN_BYTES_MAX);
+		return WQD_EXIT_FAILED;
+	}
+	printf("%s %s\n", name, line);
+	return fflush(stdout) == 0 ? WQD_EXIT_OK : WQD_EXIT_FAILED;
+}
+
 int
 secure_build(struct daemon *d)
 {
 	struct tls_config cfg = tls_config(d->conf);
-	char field[600];
 	struct tls_error err;
+	char why[512];
 
+	if (d->conf->token_file &&
+		tokens_load(d->conf->token_file, &d->tokens, why, sizeof why) < 0)
+		return refuse(d, "tokens", why);
 	if (!cfg.cert)
 		return 0;
-	if (tls_new(&cfg, &d->tls, &err) < 0) {
-		log_error("tls", "error=%s", log_field(field, sizeof field, str_from(err.text)));
-		systemd_status(d->sd, "%s", err.text);
-		return d->exit = WQD_EXIT_CONFIG;
-	}
+	if (tls_new(&cfg, &d->tls, &err) < 0)
+		return refuse(d, "tls", err.text);
 	log_certificate(d->tls);
 	return 0;
 }
 
-int
-secure_check(const struct config *conf, char *why, size_t size)
+static int
+check_tls(const struct config *conf, char *why, size_t size)
 {
 	struct tls_config cfg = tls_config(conf);
 	struct tls_error err;
@@ -87,7 +130,19 @@ secure_check(const struct config *conf, char *why, size_t size)
 }
 
 int
-secure_reload(struct daemon *d, const struct config *conf, char *why, size_t size)
+secure_check(const struct config *conf, char *why, size_t size)
+{
+	struct tokens *tokens = NULL;
+	int r = 0;
+
+	if (conf->token_file)
+		r = tokens_load(conf->token_file, &tokens, why, size);
+	tokens_free(tokens);
+	return r < 0 ? r : check_tls(conf, why, size);
+}
+
+static int
+reload_tls(struct daemon *d, const struct config *conf, char *why, size_t size)
 {
 	struct tls_config cfg = tls_config(conf);
 	struct tls_error err;
@@ -95,13 +150,32 @@ secure_reload(struct daemon *d, const struct config *conf, char *why, size_t siz
 
 	/* Addresses change with a restart, and with them whether there is TLS at all. */
 	if (!d->tls || !cfg.cert)
-		return secure_check(conf, why, size);
+		return check_tls(conf, why, size);
 	r = tls_reload(d->tls, &cfg, &err);
 	if (r < 0)
 		snprintf(why, size, "%s", err.text);
 	else
 		log_certificate(d->tls);
 	return r;
+}
+
+int
+secure_reload(struct daemon *d, const struct config *conf, char *why, size_t size)
+{
+	struct tokens *tokens = NULL;
+	int r = 0;
+
+	if (conf->token_file)
+		r = tokens_load(conf->token_file, &tokens, why, size);
+	if (r == 0)
+		r = reload_tls(d, conf, why, size);
+	if (r < 0) {
+		tokens_free(tokens);
+		return r;
+	}
+	tokens_free(d->tokens);
+	d->tokens = tokens;
+	return 0;
 }
 
 void

@@ -1,7 +1,7 @@
 # Man pages and documents.
 wqdexamplesdir = $(docdir)/examples
 dist_wqdexamples_DATA = %reldir%/examples/wqd.conf %reldir%/examples/wqd-handlers.conf
-dist_doc_DATA = %reldir%/guarantees.md %reldir%/pools.md %reldir%/protocol.md %reldir%/semantics.md %reldir%/waiting.md
+dist_doc_DATA = %reldir%/guarantees.md %reldir%/pools.md %reldir%/protocol.md %reldir%/security.md %reldir%/semantics.md %reldir%/waiting.md
 EXTRA_DIST += %reldir%/adr %reldir%/architecture.md %reldir%/bench.md
 dist_man_MANS += %reldir%/man/wqctl.1
 dist_man_MANS += %reldir%/man/wqd.conf.5 %reldir%/man/wqd.8

@@ -193,6 +193,10 @@ wq_free(wq_t *wq);
  *   tls_cert         $WQ_TLS_CERT  file of the client's own certificate and its chain; empty: none
  *   tls_key          $WQ_TLS_KEY   file of its private key; empty: in the same file
  *   tls_name         host     name that the daemon's certificate has to have
+ *   token_file       $WQ_TOKEN_FILE  file whose first line is the token that the daemon knows the
+ *                             client by; read at each connect; empty: none
+ *   namespace        $WQ_NAMESPACE   namespace in which all names of queues and completions are;
+ *                             empty: none
  *   insecure         no       take whatever certificate the daemon shows; a warning says so on
  *                             standard error
  *

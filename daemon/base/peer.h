@@ -18,6 +18,8 @@ struct peer {
 	/* Of a verified client certificate, each ended by a NUL; borrowed while the session opens. */
 	const char *names;
 	size_t names_n;
+	const gid_t *groups; /* of a unix socket's peer, besides `gid`; borrowed likewise */
+	size_t n_groups;
 };
 
 #endif

@@ -42,6 +42,10 @@ config_free(struct config *c)
 	x_free(c->queues);
 	x_free(c->pools);
 	options_clear(&handler_scope, &c->plain);
+	for (size_t i = 0; i < c->grants.n_roles; i++)
+		options_clear(&role_scope, &c->grants.roles[i]);
+	x_free(c->grants.roles);
+	x_free(c->grants.namespaces);
 	options_clear(&config_scope, c);
 	x_free(c);
 }

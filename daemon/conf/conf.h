@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/grants.h"
 #include "engine/handler.h"
 #include "engine/pool.h"
 #include "engine/settings.h"
@@ -57,6 +58,8 @@ struct config {
 	size_t n_queues;
 	struct pool_config *pools;
 	size_t n_pools;
+	struct grants grants;
+	char *token_file; /* NULL: no tokens */
 };
 
 /* Reads `path` (NULL: defaults alone). On error a message of one line in *why (owned by the

@@ -102,6 +102,8 @@ config_dump_options(const char *format)
 	dump_scope(p, &config_scope);
 	dump_scope(p, &handler_scope);
 	dump_scope(p, &pool_scope);
+	dump_scope(p, &role_scope);
+	dump_scope(p, &namespace_scope);
 	p->scope("queue", "Queues",
 		"queue \"NAME\" { ... } makes a queue with these settings, or gives them to the "
 		"one "

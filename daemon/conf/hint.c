@@ -44,18 +44,22 @@ distance(const char *a, const char *b)
 static const char *
 name_at(const char *scope, size_t i)
 {
-	static const char *const sections[] = { "handler", "queue", "pool" };
+	static const char *const sections[] = { "handler", "queue", "pool", "role", "namespace" };
 	const struct option_scope *s = *scope ? &handler_scope : &config_scope;
 
 	if (strcmp(scope, "pool") == 0)
 		s = &pool_scope;
+	if (strcmp(scope, "role") == 0)
+		s = &role_scope;
+	if (strcmp(scope, "namespace") == 0)
+		s = &namespace_scope;
 	if (strcmp(scope, "queue") == 0)
 		return i < queue_setting_count ? queue_setting_table[i].name : NULL;
 	if (i < s->n)
 		return s->rows[i].name;
 	if (*scope)
 		return NULL;
-	return i - s->n < 3 ? sections[i - s->n] : NULL;
+	return i - s->n < ARRAY_SIZE(sections) ? sections[i - s->n] : NULL;
 }
 
 static const char *

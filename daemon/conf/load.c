@@ -20,32 +20,12 @@
 #include "conf/check.h"
 #include "conf/conf.h"
 #include "conf/load.h"
+#include "conf/load_int.h"
 #include "conf/option.h"
 #include "conf/source.h"
 #include "engine/ops.h"
 
 #define VALUE_SHOWN 200 /* bytes of a value that a message repeats */
-
-struct loading {
-	const char *path;
-	struct config *c;
-	int err; /* the first, with its message */
-	char why[1024];
-	uint64_t seen; /* rows of the top level that were set */
-	int listen_line;
-	/* The section being read. */
-	bool in_section;
-	uint64_t seen_here;
-	struct handler handler;
-	struct config_queue queue;
-	struct pool_config pool;
-	int action;       /* as the queue's section gives it; -1: not at all */
-	int handler_line; /* where the queue names its handler */
-	int pool_line;    /* and its pool */
-	struct named_at {
-		int handler, pool;
-	} * lines; /* of each of c->queues; owned */
-};
 
 static struct loading *loading;
 
@@ -66,9 +46,8 @@ fail_v(struct loading *l, int line, const char *fmt, va_list ap)
 	return -1;
 }
 
-/* Notes the first error; -1, as the parser's callbacks want it. */
-__attribute__((format(printf, 3, 4))) static int
-fail(struct loading *l, int line, const char *fmt, ...)
+int
+load_fail(struct loading *l, int line, const char *fmt, ...)
 {
 	va_list ap;
 	int r;
@@ -79,8 +58,8 @@ fail(struct loading *l, int line, const char *fmt, ...)
 	return r;
 }
 
-static int
-fail_errno(struct loading *l, int err)
+int
+load_fail_errno(struct loading *l, int err)
 {
 	if (!l->err) {
 		l->err = err;
@@ -108,20 +87,26 @@ fail_value(struct loading *l, cfg_t *cfg, const struct option *o, const char *va
 	char front[VALUE_SHOWN + 32], shown[VALUE_SHOWN], range[512];
 
 	if (err == -ENOMEM)
-		return fail_errno(l, err);
-	return fail(l, cfg->line, "%s%s: %s is %s; right is: %s", where(cfg, front, sizeof front),
-		o->name, log_field(shown, sizeof shown, str_from(value)),
+		return load_fail_errno(l, err);
+	return load_fail(l, cfg->line, "%s%s: %s is %s; right is: %s",
+		where(cfg, front, sizeof front), o->name,
+		log_field(shown, sizeof shown, str_from(value)),
 		err == ERR_OUT_OF_RANGE ? "out of range" : "no such value",
 		option_range(o, range, sizeof range));
 }
 
 /* ---- values ---- */
 
+/* A list that is given stands instead of its default. */
 static int
-take_row(struct loading *l, cfg_t *cfg, const struct option *o, void *into, const char *value)
+take_row(struct loading *l, cfg_t *cfg, const struct option *o, void *into, const char *value,
+	bool first)
 {
-	int err = option_set(o, into, value);
+	int err;
 
+	if (o->type == OPT_LIST && first)
+		option_clear(o, into);
+	err = option_set(o, into, value);
 	return err ? fail_value(l, cfg, o, value, err) : 0;
 }
 
@@ -130,11 +115,9 @@ take_top(struct loading *l, cfg_t *cfg, size_t row, const char *value, bool firs
 {
 	const struct option *o = &config_scope.rows[row];
 
-	if (o->type == OPT_LIST && first) {
-		option_clear(o, l->c);
+	if (o->type == OPT_LIST)
 		l->listen_line = cfg->line;
-	}
-	return take_row(l, cfg, o, l->c, value);
+	return take_row(l, cfg, o, l->c, value, first);
 }
 
 static int
@@ -148,10 +131,14 @@ begin_section(struct loading *l)
 	l->handler = (struct handler){ 0 };
 	l->queue = (struct config_queue){ 0 };
 	l->pool = (struct pool_config){ 0 };
+	l->role = (struct grant_role){ 0 };
+	l->space = (struct grant_namespace){ 0 };
 	queue_settings_default(&l->queue.settings);
 	if (options_default(&handler_scope, &l->handler) ||
-		options_default(&pool_scope, &l->pool.settings))
-		return fail_errno(l, -ENOMEM);
+		options_default(&pool_scope, &l->pool.settings) ||
+		options_default(&role_scope, &l->role) ||
+		options_default(&namespace_scope, &l->space))
+		return load_fail_errno(l, -ENOMEM);
 	return 0;
 }
 
@@ -166,7 +153,7 @@ take_setting(struct loading *l, cfg_t *cfg, size_t row, const char *value)
 	if (strcmp(s->name, "action") == 0) {
 		l->action = word_number(s->words, str_from(value));
 		if (strcmp(value, "webhook") == 0)
-			return fail(l, cfg->line, "%saction: \"%s\" is not in this version",
+			return load_fail(l, cfg->line, "%saction: \"%s\" is not in this version",
 				where(cfg, front, sizeof front), value);
 	}
 	if (strcmp(s->name, "handler") == 0)
@@ -193,6 +180,18 @@ row_of(cfg_t *cfg, const cfg_opt_t *opt)
 	return -1;
 }
 
+/* Sections whose rows are options; a queue's are settings. */
+static const struct option_scope *const scopes[] = { &handler_scope, &pool_scope, &role_scope,
+	&namespace_scope };
+
+static void *
+section_object(struct loading *l, size_t i)
+{
+	void *const objects[] = { &l->handler, &l->pool.settings, &l->role, &l->space };
+
+	return objects[i];
+}
+
 static int
 take_value(cfg_t *cfg, cfg_opt_t *opt, const char *value, void *result)
 {
@@ -205,19 +204,20 @@ take_value(cfg_t *cfg, cfg_opt_t *opt, const char *value, void *result)
 	/* The parser keeps a copy that nobody reads; it takes NULL for a failure. */
 	*(const char **)result = value;
 	if (row < 0)
-		return fail(l, cfg->line, "%s: an option is set inside its section", opt->name);
+		return load_fail(
+			l, cfg->line, "%s: an option is set inside its section", opt->name);
 	if (!top && begin_section(l))
 		return -1;
 	if (first && *seen >> row & 1)
-		return fail(l, cfg->line, "%s%s: set a second time; each option is set once",
+		return load_fail(l, cfg->line, "%s%s: set a second time; each option is set once",
 			where(cfg, front, sizeof front), opt->name);
 	*seen |= 1ull << row;
 	if (top)
 		return take_top(l, cfg, (size_t)row, value, first);
-	if (is_section(cfg, &handler_scope))
-		return take_row(l, cfg, &handler_scope.rows[row], &l->handler, value);
-	if (is_section(cfg, &pool_scope))
-		return take_row(l, cfg, &pool_scope.rows[row], &l->pool.settings, value);
+	for (size_t i = 0; i < ARRAY_SIZE(scopes); i++)
+		if (is_section(cfg, scopes[i]))
+			return take_row(
+				l, cfg, &scopes[i]->rows[row], section_object(l, i), value, first);
 	return take_setting(l, cfg, (size_t)row, value);
 }
 
@@ -230,15 +230,15 @@ check_command(struct loading *l, int line, const struct handler *h)
 	const char *program = h->command ? h->command[0] : NULL;
 
 	if (!program)
-		return fail(l, line,
+		return load_fail(l, line,
 			"handler \"%s\": command is missing; right is: "
 			"command = { \"PROGRAM\", \"ARGUMENT\", ... }",
 			h->name);
 	if (!*program)
-		return fail(
+		return load_fail(
 			l, line, "handler \"%s\": command: the program's name is empty", h->name);
 	if (strchr(program, '/') && *program != '/')
-		return fail(l, line,
+		return load_fail(l, line,
 			"handler \"%s\": command: %s is a relative path; right is an absolute one, "
 			"or "
 			"a name that is found in PATH",
@@ -254,7 +254,7 @@ check_env_once(struct loading *l, int line, const struct handler *h)
 
 		for (char **b = h->env; b < a; b++)
 			if (strncmp(*a, *b, n) == 0)
-				return fail(l, line, "handler \"%s\": env: %.*s is set twice",
+				return load_fail(l, line, "handler \"%s\": env: %.*s is set twice",
 					h->name, (int)n - 1, *a);
 	}
 	return 0;
@@ -270,7 +270,7 @@ end_handler(struct loading *l, int line)
 		return -1;
 	grown = x_realloc(c->handlers, c->n_handlers + 1, sizeof *grown);
 	if (!grown)
-		return fail_errno(l, -ENOMEM);
+		return load_fail_errno(l, -ENOMEM);
 	c->handlers = grown;
 	grown[c->n_handlers++] = l->handler;
 	l->handler = (struct handler){ 0 };
@@ -290,14 +290,14 @@ end_queue(struct loading *l, int line)
 	if (l->action >= 0)
 		s->action = (enum action)l->action;
 	if (queue_settings_check(s, &what))
-		return fail(l, line, "queue \"%s\": %s", l->queue.name, what);
+		return load_fail(l, line, "queue \"%s\": %s", l->queue.name, what);
 	lines = x_realloc(l->lines, c->n_queues + 1, sizeof *lines);
 	if (!lines)
-		return fail_errno(l, -ENOMEM);
+		return load_fail_errno(l, -ENOMEM);
 	l->lines = lines;
 	grown = x_realloc(c->queues, c->n_queues + 1, sizeof *grown);
 	if (!grown)
-		return fail_errno(l, -ENOMEM);
+		return load_fail_errno(l, -ENOMEM);
 	c->queues = grown;
 	lines[c->n_queues] = (struct named_at){ l->handler_line, l->pool_line };
 	grown[c->n_queues++] = l->queue;
@@ -313,10 +313,17 @@ end_pool(struct loading *l, int line)
 	(void)line;
 	grown = x_realloc(c->pools, c->n_pools + 1, sizeof *grown);
 	if (!grown)
-		return fail_errno(l, -ENOMEM);
+		return load_fail_errno(l, -ENOMEM);
 	c->pools = grown;
 	grown[c->n_pools++] = l->pool;
 	return 0;
+}
+
+static void
+clear_section(struct loading *l)
+{
+	options_clear(&handler_scope, &l->handler);
+	options_clear(&role_scope, &l->role);
 }
 
 /* What ends the section, where its name goes, and how long that may be. */
@@ -333,9 +340,26 @@ static int (*end_of(struct loading *l, cfg_t *sec, char **name, size_t *max))(
 		*max = POOL_NAME_MAX;
 		return end_pool;
 	}
+	if (is_section(sec, &role_scope)) {
+		*name = l->role.name;
+		*max = ROLE_NAME_MAX;
+		return end_role;
+	}
+	if (is_section(sec, &namespace_scope)) {
+		*name = l->space.name;
+		*max = NAMESPACE_NAME_MAX;
+		return end_namespace;
+	}
 	*name = l->queue.name;
 	*max = QUEUE_NAME_MAX;
 	return end_queue;
+}
+
+/* A queue may be one of a namespace: "SPACE/QUEUE". */
+static bool
+section_name_valid(int (*end)(struct loading *l, int line), struct str name)
+{
+	return end == end_queue ? queue_name_inner_valid(name) : queue_name_valid(name);
 }
 
 static int
@@ -350,8 +374,8 @@ end_section(cfg_t *cfg, cfg_opt_t *opt)
 
 	if (begin_section(l))
 		return -1;
-	if (!queue_name_valid(str_from(cfg_title(sec))) || strlen(cfg_title(sec)) > max)
-		return fail(l, cfg->line,
+	if (!section_name_valid(end, str_from(cfg_title(sec))) || strlen(cfg_title(sec)) > max)
+		return load_fail(l, cfg->line,
 			"%sbad name; right is: 1 to %zu bytes of UTF-8 without '/', control "
 			"characters "
 			"and outer spaces",
@@ -359,7 +383,7 @@ end_section(cfg_t *cfg, cfg_opt_t *opt)
 	snprintf(name, max + 1, "%s", cfg_title(sec));
 	r = end(l, cfg->line);
 	if (r == 0) {
-		options_clear(&handler_scope, &l->handler);
+		clear_section(l);
 		l->in_section = false;
 	}
 	return r;
@@ -372,7 +396,7 @@ report_unknown(struct loading *l, cfg_t *cfg, const char *name)
 {
 	char front[VALUE_SHOWN + 32], shown[VALUE_SHOWN], hint[160];
 
-	fail(l, cfg->line, "%sunknown option %s; %s", where(cfg, front, sizeof front),
+	load_fail(l, cfg->line, "%sunknown option %s; %s", where(cfg, front, sizeof front),
 		log_field(shown, sizeof shown, str_from(name)),
 		option_hint(cfg_title(cfg) ? cfg_name(cfg) : "", name, hint, sizeof hint));
 }
@@ -381,7 +405,8 @@ report_unknown(struct loading *l, cfg_t *cfg, const char *name)
 static void
 report_duplicate(struct loading *l, int line, const char *title)
 {
-	const char *kinds[3];
+	const char *kinds[5];
+	char list[80];
 	size_t n = 0;
 
 	if (config_handler(l->c, str_from(title)))
@@ -390,11 +415,18 @@ report_duplicate(struct loading *l, int line, const char *title)
 		kinds[n++] = "queue";
 	if (config_has_pool(l->c, title))
 		kinds[n++] = "pool";
+	for (size_t i = 0; i < l->c->grants.n_roles; i++)
+		if (strcmp(l->c->grants.roles[i].name, title) == 0)
+			kinds[n++] = "role";
+	for (size_t i = 0; i < l->c->grants.n_namespaces; i++)
+		if (strcmp(l->c->grants.namespaces[i].name, title) == 0)
+			kinds[n++] = "namespace";
 	if (n == 0)
 		kinds[n++] = "section";
-	fail(l, line, "%s%s%s%s%s \"%s\": defined a second time; each is defined once", kinds[0],
-		n > 1 ? " or " : "", n > 1 ? kinds[1] : "", n > 2 ? " or " : "",
-		n > 2 ? kinds[2] : "", title);
+	for (size_t i = 0, at = 0; i < n && at < sizeof list; i++)
+		at += (size_t)snprintf(
+			list + at, sizeof list - at, "%s%s", i ? " or " : "", kinds[i]);
+	load_fail(l, line, "%s \"%s\": defined a second time; each is defined once", list, title);
 }
 
 __attribute__((format(printf, 2, 0))) static void
@@ -414,73 +446,10 @@ report(cfg_t *cfg, const char *fmt, va_list ap)
 		return;
 	}
 	vsnprintf(text, sizeof text, fmt, ap);
-	fail(l, cfg->line, "%s; %s", text, syntax_hint(fmt));
+	load_fail(l, cfg->line, "%s; %s", text, syntax_hint(fmt));
 }
 
 /* ---- the whole file ---- */
-
-static int
-cross_check_tls(struct loading *l)
-{
-	const struct config *c = l->c;
-
-	for (size_t i = 0; c->listen[i]; i++)
-		if (check_address_is_tls(str_from(c->listen[i])) && !c->tls_cert)
-			return fail(l, l->listen_line,
-				"listen: \"%s\" needs a certificate; right is: tls_cert = "
-				"\"/PATH\" "
-				"and tls_key = \"/PATH\"",
-				c->listen[i]);
-	if (!c->tls_cert != !c->tls_key)
-		return fail(l, 1, "tls_cert and tls_key belong together; %s is missing",
-			c->tls_cert ? "tls_key" : "tls_cert");
-	if (c->tls_clients && !c->tls_client_ca)
-		return fail(l, 1,
-			"tls_clients: certificates of clients need tls_client_ca, which says who "
-			"issues them");
-	return 0;
-}
-
-static int
-cross_check_listen(struct loading *l)
-{
-	char **list = l->c->listen;
-
-	for (size_t i = 0; list[i]; i++) {
-		for (size_t j = 0; j < i; j++)
-			if (strcmp(list[i], list[j]) == 0)
-				return fail(l, l->listen_line, "listen: \"%s\" is named twice",
-					list[i]);
-		if (!l->c->allow_plaintext && check_address_is_remote(str_from(list[i])))
-			return fail(l, l->listen_line,
-				"listen: \"%s\" would serve other machines without TLS; right is a "
-				"loopback address, or allow_plaintext = yes",
-				list[i]);
-	}
-	return 0;
-}
-
-static int
-cross_check(struct loading *l)
-{
-	for (size_t i = 0; i < l->c->n_queues; i++) {
-		const struct config_queue *q = &l->c->queues[i];
-
-		if (q->settings.handler[0] && !config_handler(l->c, str_from(q->settings.handler)))
-			return fail(l, l->lines[i].handler,
-				"queue \"%s\": handler: \"%s\" is defined nowhere; right is the "
-				"name "
-				"of a handler section of this file",
-				q->name, q->settings.handler);
-		if (q->settings.pool[0] && strcmp(q->settings.pool, POOL_DEFAULT) != 0 &&
-			!config_has_pool(l->c, q->settings.pool))
-			return fail(l, l->lines[i].pool,
-				"queue \"%s\": pool: \"%s\" is defined nowhere; right is the "
-				"name of a pool section of this file, or " POOL_DEFAULT,
-				q->name, q->settings.pool);
-	}
-	return cross_check_tls(l) ? -1 : cross_check_listen(l);
-}
 
 static void
 fill(cfg_opt_t *dst, const char *name, bool list)
@@ -525,21 +494,27 @@ rows_of_queue(void)
 static cfg_t *
 make_parser(void)
 {
-	cfg_opt_t *top = rows_of(&config_scope, 3), *handler = rows_of(&handler_scope, 0),
-		  *pool = rows_of(&pool_scope, 0), *queue = rows_of_queue();
+	cfg_opt_t *top = rows_of(&config_scope, ARRAY_SIZE(scopes) + 1), *queue = rows_of_queue(),
+		  *rows[ARRAY_SIZE(scopes)];
+	bool all = top && queue;
 	cfg_t *cfg = NULL;
 
-	wq_assert(config_scope.n < 64 && handler_scope.n < 64 && queue_setting_count < 64);
-	if (top && handler && queue && pool) {
-		fill_section(&top[config_scope.n], handler_scope.name, handler);
-		fill_section(&top[config_scope.n + 1], "queue", queue);
-		fill_section(&top[config_scope.n + 2], pool_scope.name, pool);
+	wq_assert(config_scope.n < 64 && queue_setting_count < 64);
+	for (size_t i = 0; i < ARRAY_SIZE(scopes); i++) {
+		wq_assert(scopes[i]->n < 64);
+		rows[i] = rows_of(scopes[i], 0);
+		all = all && rows[i];
+		if (all)
+			fill_section(&top[config_scope.n + 1 + i], scopes[i]->name, rows[i]);
+	}
+	if (all) {
+		fill_section(&top[config_scope.n], "queue", queue);
 		cfg = cfg_init(top, CFGF_NONE);
 	}
 	x_free(top);
-	x_free(handler);
 	x_free(queue);
-	x_free(pool);
+	for (size_t i = 0; i < ARRAY_SIZE(scopes); i++)
+		x_free(rows[i]);
 	return cfg;
 }
 
@@ -548,9 +523,9 @@ static void
 fail_silent(struct loading *l, cfg_t *cfg, int error)
 {
 	if (error == ENOMEM)
-		fail_errno(l, -ENOMEM);
+		load_fail_errno(l, -ENOMEM);
 	else
-		fail(l, cfg->line,
+		load_fail(l, cfg->line,
 			"\"\" is no option; right is: NAME = VALUE, or SECTION \"NAME\" { ... }");
 }
 
@@ -560,7 +535,7 @@ parse(struct loading *l, const char *text)
 	cfg_t *cfg = make_parser();
 
 	if (!cfg) {
-		fail_errno(l, -ENOMEM);
+		load_fail_errno(l, -ENOMEM);
 		return;
 	}
 	cfg_set_error_function(cfg, report);
@@ -569,7 +544,7 @@ parse(struct loading *l, const char *text)
 	if (cfg_parse_buf(cfg, text) != CFG_SUCCESS && !l->err)
 		fail_silent(l, cfg, errno);
 	loading = NULL;
-	options_clear(&handler_scope, &l->handler);
+	clear_section(l);
 	cfg_free(cfg);
 }
 
@@ -583,9 +558,9 @@ config_read(const char *path, struct config *c, char *why, size_t size)
 
 	err = source_read(path, &text, &what, &line);
 	if (err == ERR_CONFIG) {
-		fail(&l, line, "%s", what);
+		load_fail(&l, line, "%s", what);
 	} else if (err) {
-		fail_errno(&l, err);
+		load_fail_errno(&l, err);
 	} else {
 		parse(&l, text);
 		x_free(text);

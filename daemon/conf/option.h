@@ -53,9 +53,11 @@ struct option_scope {
 	size_t n;
 };
 
-extern const struct option_scope config_scope;  /* members of struct config */
-extern const struct option_scope handler_scope; /* of struct handler */
-extern const struct option_scope pool_scope;    /* of struct pool_settings */
+extern const struct option_scope config_scope;    /* members of struct config */
+extern const struct option_scope handler_scope;   /* of struct handler */
+extern const struct option_scope role_scope;      /* of struct grant_role */
+extern const struct option_scope namespace_scope; /* of struct grant_namespace */
+extern const struct option_scope pool_scope;      /* of struct pool_settings */
 
 /*
  * Reads `value` into the option's member of `base`; a list gets it appended. 0, -ENOMEM, or

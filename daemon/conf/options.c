@@ -64,6 +64,8 @@ static const struct option config_rows[] = {
   "Certificates of those who may issue certificates of clients, PEM." },
 { "tls_clients", OPT_WORD, AT(tls_clients), 0, 0, "off", &client_words, NULL, NULL, RELOAD,
   "Whether clients are asked for a certificate. One that is given must be good, with request too." },
+{ "token_file", OPT_PATH, AT(token_file), 0, 0, NULL, PLAIN, RELOAD,
+  "Names and hashes of tokens, a line each as wqd --hash-token prints it. Others than the daemon and root must not be able to write it." },
 { "tls_handshake_timeout", OPT_DURATION, AT(tls_handshake_ns), 100 * MILLI, HOUR, "10s", PLAIN, RELOAD,
   "A TLS handshake that takes longer ends its connection." },
 { "tls_max_handshakes", OPT_NUMBER, AT(tls_max_handshakes), 1, 65536, "256", PLAIN, RELOAD,

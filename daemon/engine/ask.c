@@ -81,7 +81,7 @@ ask_open(struct ask *a, struct engine *e, const struct engine_event *ev,
 		.r.queue = name->queue,
 		.r.key = name->key,
 	};
-	if (!queue_name_known(e, name->queue) && !queue_name_valid(name->queue)) {
+	if (!queue_name_known(e, name->queue) && !queue_name_ok(e, name->queue)) {
 		ask_fail(a, ST_INVALID, BAD_QUEUE);
 		return false;
 	}
@@ -116,7 +116,7 @@ ask_open_queue(struct ask *a, struct engine *e, const struct engine_event *ev, s
 		.level = LEVEL_SYNC,
 		.r.queue = name,
 	};
-	if (name.n > 0 && !queue_name_valid(name)) {
+	if (name.n > 0 && !queue_name_ok(e, name)) {
 		ask_fail(a, ST_INVALID, BAD_QUEUE);
 		return false;
 	}
@@ -138,7 +138,7 @@ ask_open_completion(struct ask *a, struct engine *e, const struct engine_event *
 		.level = op->level == LEVEL_DEFAULT ? LEVEL_MEMORY : op->level,
 		.r.key = op->name,
 	};
-	if (key_valid(op->name))
+	if (completion_name_ok(e, op->name))
 		return !ask_repeated(a, op->idem);
 	ask_fail(a, ST_INVALID, "the completion's name is not 1 to 255 bytes " NAME_RULE);
 	return false;

@@ -311,7 +311,7 @@ engine_completion_get(const struct engine *e, struct str name, struct completion
 	const struct completion *c;
 
 	CHECK_OBJ(e, ENGINE_MAGIC);
-	if (!key_valid(name))
+	if (!completion_name_ok(e, name))
 		return ST_INVALID;
 	c = completion_find(e, name);
 	*out = (struct completion_view){ .name = name, .level = LEVEL_MEMORY };
@@ -330,8 +330,9 @@ engine_restore_completion(struct engine *e, const struct completion_saved *s)
 	struct completion *c;
 	int err;
 
-	if (!key_valid(s->name) || completion_find(e, s->name) || (s->open && s->done > 0) ||
-		(s->level != LEVEL_SYNC && s->level != LEVEL_ASYNC))
+	e->spaces = e->spaces || !key_valid(s->name);
+	if (!completion_name_inner_valid(s->name) || completion_find(e, s->name) ||
+		(s->open && s->done > 0) || (s->level != LEVEL_SYNC && s->level != LEVEL_ASYNC))
 		return ERR_DAMAGED;
 	err = completion_get(e, s->name, &c);
 	if (err < 0)

@@ -316,6 +316,12 @@ engine_completion_get(const struct engine *e, struct str name, struct completion
 void
 engine_pool_each(
 	const struct engine *e, bool (*each)(void *arg, const struct pool_view *), void *arg);
+/* From now on queues and completions may have names of namespaces (ops.h). Recovery does so by itself
+ * when it meets one. */
+void
+engine_set_spaces(struct engine *e);
+bool
+engine_spaces(const struct engine *e);
 /* All queues in order of creation, from `*cursor` (0: the start) on. `each` returns false for one
  * that it does not take: the next page begins with it. `*cursor` is 0 again at the end. */
 void

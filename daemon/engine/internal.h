@@ -507,4 +507,18 @@ engine_spend(struct engine *e)
 uint64_t
 engine_random(const struct engine *e, uint64_t what, uint64_t n);
 
+/* ---- names ---- */
+
+static inline bool
+queue_name_ok(const struct engine *e, struct str name)
+{
+	return e->spaces ? queue_name_inner_valid(name) : queue_name_valid(name);
+}
+
+static inline bool
+completion_name_ok(const struct engine *e, struct str name)
+{
+	return e->spaces ? completion_name_inner_valid(name) : key_valid(name);
+}
+
 #endif

@@ -261,6 +261,20 @@ engine_queue_each(const struct engine *e, uint64_t *cursor,
 }
 
 void
+engine_set_spaces(struct engine *e)
+{
+	CHECK_OBJ(e, ENGINE_MAGIC);
+	e->spaces = true;
+}
+
+bool
+engine_spaces(const struct engine *e)
+{
+	CHECK_OBJ(e, ENGINE_MAGIC);
+	return e->spaces;
+}
+
+void
 engine_stats_get(const struct engine *e, struct engine_stats *out)
 {
 	*out = e->stats;

@@ -2,6 +2,7 @@
 #include <stdint.h>
 
 #include "base/assert.h"
+#include "base/grants.h"
 #include "base/text.h"
 #include "engine/ops.h"
 #include "engine/settings.h"
@@ -66,6 +67,68 @@ name_valid(struct str s, size_t max)
 		if (refused_at((const uint8_t *)s.p + i, s.n - i))
 			return false;
 	return true;
+}
+
+bool
+namespace_valid(struct str name)
+{
+	for (size_t i = 0; i < name.n; i++) {
+		char c = name.p[i];
+		bool word =
+			(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+		if (!word && (i == 0 || (c != '_' && c != '.' && c != '-')))
+			return false;
+	}
+	return name.n > 0 && name.n <= NAMESPACE_NAME_MAX;
+}
+
+/* What stands before the slash is a namespace; *rest: what stands behind it. */
+static bool
+in_namespace(struct str name, struct str *rest)
+{
+	const char *slash = name.n ? memchr(name.p, '/', name.n) : NULL;
+	size_t n = slash ? (size_t)(slash - name.p) : 0;
+
+	if (!slash || !namespace_valid((struct str){ name.p, n }))
+		return false;
+	*rest = (struct str){ slash + 1, name.n - n - 1 };
+	return true;
+}
+
+bool
+queue_name_inner_valid(struct str name)
+{
+	struct str rest;
+
+	return queue_name_valid(name) ||
+		(name.n <= QUEUE_NAME_MAX && in_namespace(name, &rest) && queue_name_valid(rest));
+}
+
+bool
+completion_name_inner_valid(struct str name)
+{
+	struct str rest;
+
+	return key_valid(name) ||
+		(name.n <= KEY_MAX && name.n > 0 && name.p[0] == ' ' &&
+			in_namespace((struct str){ name.p + 1, name.n - 1 }, &rest) &&
+			key_valid(rest));
+}
+
+struct str
+queue_name_outer(struct str inner)
+{
+	const char *slash = inner.n ? memchr(inner.p, '/', inner.n) : NULL;
+	size_t n = slash ? (size_t)(slash - inner.p) + 1 : 0;
+
+	return n ? (struct str){ inner.p + n, inner.n - n } : inner;
+}
+
+struct str
+completion_name_outer(struct str inner)
+{
+	return inner.n && inner.p[0] == ' ' ? queue_name_outer(inner) : inner;
 }
 
 bool

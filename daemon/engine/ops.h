@@ -47,6 +47,23 @@ enum asked {
 	ASKED_RELEASE = 56
 };
 
+/*
+ * Names as they are inside where there are namespaces: "SPACE/QUEUE", and completions " SPACE/NAME",
+ * which no client can name otherwise; or as above.
+ */
+bool
+queue_name_inner_valid(struct str name);
+bool
+completion_name_inner_valid(struct str name);
+/* The name as its own clients know it: without the namespace. Borrowed from the other. */
+struct str
+queue_name_outer(struct str inner);
+struct str
+completion_name_outer(struct str inner);
+/* 1 to 32 letters, digits, '_', '.', '-', the first a letter or digit. */
+bool
+namespace_valid(struct str name);
+
 struct job_name {
 	struct str queue; /* empty: "default" */
 	struct str key;

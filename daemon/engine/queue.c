@@ -352,7 +352,7 @@ queue_create_event(struct engine *e, const struct engine_event *ev)
 	struct ask a = { .e = e, .ticket = ev->ticket, .r.queue = op->queue };
 	int err;
 
-	if (!queue_name_valid(op->queue)) {
+	if (!queue_name_ok(e, op->queue)) {
 		ask_fail(&a, ST_INVALID, BAD_QUEUE);
 		return;
 	}

@@ -493,6 +493,7 @@ struct engine {
 
 	bool stopping;
 	bool watched;
+	bool spaces; /* names may be of namespaces */
 	struct slab jobs, sides;
 	struct index keys; /* of jobs */
 	struct job *asked; /* whose request this step is about, or NULL */

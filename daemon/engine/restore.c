@@ -20,8 +20,9 @@ engine_restore_queue(struct engine *e, struct str name, const struct queue_setti
 	struct queue *q;
 	int err;
 
-	if (!queue_name_valid(name))
+	if (!queue_name_inner_valid(name))
 		return ERR_DAMAGED;
+	e->spaces = e->spaces || !queue_name_valid(name);
 	q = queue_find(e, name);
 	if (!q) {
 		err = queue_new(e, name, s, &q);

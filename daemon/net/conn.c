@@ -14,6 +14,7 @@
 #define CLOSE_NS (5 * NS_PER_S)
 /* Nothing is read from a paused peer, so its end is looked for now and then. */
 #define HANGUP_CHECK_NS (1 * NS_PER_S)
+#define GROUPS_MAX      64   /* of a peer that are looked at */
 #define NAMES_MAX       2048 /* bytes of names of a client certificate */
 
 static void
@@ -173,10 +174,15 @@ conn_open(struct conn *c)
 {
 	struct conns *cs = c->cs;
 	char names[NAMES_MAX];
+	gid_t groups[GROUPS_MAX];
 	struct peer peer;
 	int err;
 
 	peer_of_socket(c->stream.fd, &peer);
+	if (peer.unix_socket) {
+		peer.n_groups = peer_groups(c->stream.fd, groups, GROUPS_MAX);
+		peer.groups = groups;
+	}
 	if (c->stream.tls) {
 		peer.tls = true;
 		peer.names = names;

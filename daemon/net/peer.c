@@ -49,6 +49,15 @@ peer_address_text(const struct sockaddr *sa, char *dst, size_t size)
 		snprintf(dst, size, "%s:%s", host, port);
 }
 
+size_t
+peer_groups(int fd, gid_t *groups, size_t max)
+{
+	socklen_t len = (socklen_t)(max * sizeof *groups);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &len) < 0 ? 0
+									   : len / sizeof *groups;
+}
+
 void
 peer_of_socket(int fd, struct peer *peer)
 {

@@ -11,6 +11,9 @@
  * small replies at once, and notices a peer that is gone without a word. */
 void
 peer_of_socket(int fd, struct peer *peer);
+/* The supplementary groups of a unix socket's peer, at most `max` of them (more than that: none). */
+size_t
+peer_groups(int fd, gid_t *groups, size_t max);
 /* A socket address as text: "unix:/run/x", "127.0.0.1:80", "[::1]:80". */
 struct sockaddr;
 void

@@ -54,13 +54,16 @@ static void
 put_own(struct env_block *b, const struct run_env_facts *facts, const struct run_start *start)
 {
 	const struct identity *who = facts->who;
+	struct str queue = queue_name_outer(start->queue);
 
 	put(b, "PATH=%s", RUN_PATH);
 	put(b, "HOME=%s", who->home);
 	put(b, "USER=%s", who->name);
 	put(b, "LOGNAME=%s", who->name);
 	put(b, "LANG=C.UTF-8");
-	put(b, "WQ_QUEUE=%.*s", STR_ARG(start->queue));
+	put(b, "WQ_QUEUE=%.*s", STR_ARG(queue));
+	if (queue.n < start->queue.n)
+		put(b, "WQ_NAMESPACE=%.*s", (int)(start->queue.n - queue.n - 1), start->queue.p);
 	put(b, "WQ_KEY=%.*s", STR_ARG(start->key));
 	put(b, "WQ_GENERATION=%" PRIu64, start->generation);
 	put(b, "WQ_ATTEMPT=%" PRIu32, start->attempt);

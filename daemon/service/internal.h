@@ -18,6 +18,8 @@
 
 #include "base/list.h"
 #include "base/peer.h"
+#include "service/access.h"
+#include "service/account.h"
 #include "service/service.h"
 #include "service/session.h"
 #include "service/tickets.h"
@@ -84,14 +86,20 @@ struct service {
 	const struct run_record
 		*run_of; /* whose encoding is in run_bytes, for this step; or NULL */
 	struct buf run_bytes;
-	struct watch *watch;  /* owned */
-	struct care *care;    /* owned */
-	struct list progress; /* struct progress */
-	uint64_t *unsent;     /* owned; runs that their worker was not sent */
+	struct watch *watch;         /* owned */
+	struct care *care;           /* owned */
+	struct list progress;        /* struct progress */
+	const struct grants *grants; /* borrowed; NULL: none */
+	bool spaces;                 /* some session or queue is in a namespace */
+	struct list accounts;
+	unsigned denials; /* of late: each is answered later than the last */
+	int64_t denied_ns;
+	uint64_t *unsent; /* owned; runs that their worker was not sent */
 	size_t n_unsent;
 };
 
-enum session_state { SESSION_HELLO, SESSION_OPEN, SESSION_CLOSING };
+/* DENIED: its hello was refused, and will be answered so at the deadline. */
+enum session_state { SESSION_HELLO, SESSION_OPEN, SESSION_DENIED, SESSION_CLOSING };
 
 struct session {
 	unsigned magic;
@@ -111,6 +119,12 @@ struct session {
 	int64_t deadline_ns;   /* boot time; INT64_MAX: none */
 	uint64_t subscription; /* ticket; 0: no worker */
 	char client[CLIENT_NAME_MAX + 1];
+	struct identity id;
+	struct access access;
+	struct account *accounts[2]; /* of its identity, of its namespace; NULL: no limits */
+	char space[NAMESPACE_NAME_MAX];
+	uint8_t space_n;    /* 0: in none */
+	uint64_t denied_id; /* DENIED: of the hello */
 };
 
 /* A reply that waits for a commit. */
@@ -172,6 +186,15 @@ service_ask(struct service *svc, struct call *c, struct engine_event *ev, bool m
 
 /* ---- session.c ---- */
 
+/* One answer for whatever was wrong, or is not there. */
+#define NOT_AUTHORISED "not authorised"
+/* The first refused greeting is answered after so long, each further one after twice that; one
+ * is forgotten each second. */
+#define DENIED_FIRST_NS (100 * NS_PER_MS)
+#define DENIALS_MAX     5
+/* The hello is refused: answered UNAUTHORIZED after a while, then closed. */
+void
+session_deny(struct session *s, uint64_t request_id, struct moment now);
 /* Nothing more is taken or answered; closes when the output is sent. */
 void
 session_close(struct session *s);
@@ -184,6 +207,29 @@ session_unsent(const struct session *s)
 {
 	return buf_len(&s->out) + s->held_bytes;
 }
+
+/* ---- access.c: where requests have their names ---- */
+
+/* NULL: it names no queue. */
+struct str *
+request_queue(struct request *r);
+/* That name is but a filter of what is shown. */
+bool
+request_filters(const struct request *r);
+struct str *
+request_completion(struct request *r);
+
+/* ---- space.c ---- */
+
+/* From now on names are looked at. */
+void
+space_begin(struct service *svc);
+/* Names of the request become those of the session's namespace. NULL, or why it is INVALID. */
+const char *
+space_enter(struct session *s, struct request *r);
+/* The session's namespace has its queue `default`. ST_OK or REFUSED_LIMIT. */
+enum status
+space_open(struct service *svc, struct session *s, struct moment now);
 
 /* ---- watch.c ---- */
 

@@ -1,4 +1,6 @@
 daemon_libwqd_a_SOURCES += \
+	%reldir%/access.c %reldir%/access.h \
+	%reldir%/account.c %reldir%/account.h \
 	%reldir%/care.c \
 	%reldir%/commit.c %reldir%/commit.h \
 	%reldir%/internal.h \
@@ -14,5 +16,6 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/reply.c \
 	%reldir%/service.c %reldir%/service.h \
 	%reldir%/session.c %reldir%/session.h \
+	%reldir%/space.c \
 	%reldir%/tickets.c %reldir%/tickets.h \
 	%reldir%/watch.c

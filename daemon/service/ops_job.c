@@ -20,13 +20,36 @@ needs_store(const struct service *svc, const struct op_update *u)
 	return q.settings->durability != LEVEL_MEMORY;
 }
 
+/* It would be one job more than its namespace may have. */
+static bool
+over_jobs(struct service *svc, const struct call *c, const struct op_update *u)
+{
+	struct job_view j;
+
+	if (accounts_job(c->s, c->now) || u->if_pending)
+		return false;
+	if (u->job.key.n > 0 && engine_get(svc->cfg.engine, c->now, &u->job, &j) == ST_OK)
+		return false;
+	svc->counters.refused_jobs++;
+	return true;
+}
+
 /* OK, or why an update goes no further. While the daemon stops, runs that still go on may have
  * their jobs run again after the restart; newcomers are refused. */
 static enum status
-update_status(const struct service *svc, const struct call *c, const struct op_update *u,
-	const char **why)
+update_status(
+	struct service *svc, const struct call *c, const struct op_update *u, const char **why)
 {
 	*why = NULL;
+	if (c->s->access.some != c->s->access.all &&
+		!(access_queue(c->s, queue_name_outer(u->job.queue)) & MAY_SUBMIT)) {
+		*why = NOT_AUTHORISED;
+		return ST_UNAUTHORIZED;
+	}
+	if (c->s->accounts[1] && over_jobs(svc, c, u)) {
+		*why = "so many jobs in this namespace, and no more";
+		return ST_REFUSED_LIMIT;
+	}
 	if (svc->stopping && c->req->run_token == 0) {
 		*why = "the daemon is stopping";
 		return ST_REFUSED_DRAINING;

@@ -12,6 +12,7 @@
 #define OUTPUTS_MAX (WIRE_REPLY_MAX / 2)
 
 struct page {
+	struct session *s;
 	struct wire_list *list;
 	size_t n;
 	bool full;
@@ -24,7 +25,7 @@ name_ok(struct call *c, const struct job_name *job, bool need_key)
 {
 	const char *why = NULL;
 
-	if (job->queue.n > 0 && !queue_name_valid(job->queue))
+	if (job->queue.n > 0 && !c->s->svc->spaces && !queue_name_valid(job->queue))
 		why = "no acceptable queue name";
 	else if ((job->key.n > 0 || need_key) && !key_valid(job->key))
 		why = "no acceptable key";
@@ -73,6 +74,8 @@ list_job(void *arg, const struct job_view *j)
 	struct job_view lean = *j;
 	struct run_record run;
 
+	if (!access_sees(p->s, j->queue))
+		return true;
 	/* Told of, but not shown. */
 	if (wire_list_size(p->list) + j->command.n > OUTPUTS_MAX)
 		lean.command.p = NULL;
@@ -99,7 +102,7 @@ op_list(struct service *svc, struct call *c)
 		.due_from_ns = l->due_from_ns,
 		.due_to_ns = l->due_to_ns,
 	};
-	struct page p = { .list = svc->list };
+	struct page p = { .s = c->s, .list = svc->list };
 	uint64_t cursor = l->cursor;
 	enum status st;
 
@@ -194,6 +197,46 @@ put_service(const struct service *svc, struct page *p)
 #undef X
 }
 
+struct own {
+	struct session *s;
+	int64_t queues, jobs, armed, ready, running;
+};
+
+static bool
+add_own(void *arg, const struct queue_view *q)
+{
+	struct own *o = arg;
+
+	if (!access_sees(o->s, q->name))
+		return true;
+	o->queues++;
+	o->jobs += (int64_t)q->jobs;
+	o->armed += (int64_t)q->armed;
+	o->ready += (int64_t)(q->ready + q->held);
+	o->running += (int64_t)q->running;
+	return true;
+}
+
+/* Who may not see everything is told of what he may see. */
+static void
+put_own(const struct service *svc, struct session *s, struct page *p)
+{
+	struct own o = { .s = s };
+
+	engine_queue_each(svc->cfg.engine, add_own, &o);
+	put_counter(p, "jobs", o.jobs);
+	put_counter(p, "armed", o.armed);
+	put_counter(p, "ready", o.ready);
+	put_counter(p, "running", o.running);
+	put_counter(p, "queues", o.queues);
+}
+
+static bool
+sees_all(const struct session *s)
+{
+	return s->space_n == 0 && (s->access.all & MAY_OBSERVE);
+}
+
 void
 op_stat(struct service *svc, struct call *c)
 {
@@ -204,8 +247,12 @@ op_stat(struct service *svc, struct call *c)
 	service_trouble(svc, c->now, trouble);
 	wire_list_begin(svc->list, c->req->id, ST_OK);
 	wire_list_trouble(svc->list, trouble);
-	put_engine(svc->cfg.engine, &p);
-	put_service(svc, &p);
-	svc->cfg.stat(svc->cfg.ctx, put_counter, &p);
+	if (sees_all(c->s)) {
+		put_engine(svc->cfg.engine, &p);
+		put_service(svc, &p);
+		svc->cfg.stat(svc->cfg.ctx, put_counter, &p);
+	} else {
+		put_own(svc, c->s, &p);
+	}
 	page_reply(c, &p, ST_OK, 0);
 }

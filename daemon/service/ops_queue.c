@@ -77,12 +77,30 @@ settings_readable(const struct op_queue_set *op, char *why, size_t size)
 	return true;
 }
 
+/* It may give such a handler to a queue. */
+static bool
+handlers_allowed(const struct call *c)
+{
+	const struct op_queue_set *op = &c->req->queue_set;
+
+	for (size_t i = 0; i < op->n_settings; i++)
+		if (str_eq(op->settings[i].name, STR("handler")) &&
+			!access_handler(c->s, op->settings[i].value))
+			return false;
+	return true;
+}
+
 static void
 ask_settings(struct service *svc, struct call *c, enum engine_event_kind kind)
 {
 	struct engine_event ev = { .kind = kind, .queue_set = &c->req->queue_set };
 	char why[400];
 
+	if (!handlers_allowed(c)) {
+		svc->counters.unauthorized++;
+		reply_status(c->s, c->req->id, ST_UNAUTHORIZED, NOT_AUTHORISED);
+		return;
+	}
 	if (settings_readable(ev.queue_set, why, sizeof why))
 		service_ask(svc, c, &ev, false);
 	else
@@ -157,7 +175,7 @@ op_queue_show(struct service *svc, struct call *c)
 	struct buf *out;
 	enum status st;
 
-	if (queue.n > 0 && !queue_name_valid(queue)) {
+	if (queue.n > 0 && !svc->spaces && !queue_name_valid(queue)) {
 		reply_status(c->s, c->req->id, ST_INVALID, "no acceptable queue name");
 		return;
 	}
@@ -172,6 +190,7 @@ op_queue_show(struct service *svc, struct call *c)
 }
 
 struct queue_listing {
+	struct session *s;
 	struct wire_list *list;
 	int err;
 };
@@ -181,6 +200,8 @@ list_queue(void *arg, const struct queue_view *q)
 {
 	struct queue_listing *l = arg;
 
+	if (!access_sees(l->s, q->name))
+		return true;
 	l->err = wire_list_queue(l->list, q);
 	return l->err == 0;
 }
@@ -188,7 +209,7 @@ list_queue(void *arg, const struct queue_view *q)
 void
 op_queue_list(struct service *svc, struct call *c)
 {
-	struct queue_listing l = { .list = svc->list };
+	struct queue_listing l = { .s = c->s, .list = svc->list };
 	struct buf *out = reply_begin(c->s);
 	uint64_t cursor = c->req->cursor;
 

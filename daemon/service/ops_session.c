@@ -1,6 +1,7 @@
 /*
  * Operations that are about the connection or the daemon; and the table of all.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -62,21 +63,40 @@ op_unknown(struct service *svc, struct call *c)
 
 /* OK, or what is wrong with the greeting. */
 static enum status
-hello_status(const struct req_hello *h, const char **why)
+hello_status(struct service *svc, struct session *s, const struct req_hello *h, const char **why)
 {
+	const char *name;
+
 	*why = NULL;
 	if (h->version != WIRE_VERSION)
 		*why = "this daemon speaks version 1 of the protocol";
 	else if (h->client.n > 0 && !key_valid(h->client))
 		*why = "the client name is no clean text";
-	else if (h->namespace_.n > 0)
-		*why = "this daemon has no namespaces";
+	else if (h->namespace_.n > 0 && !namespace_valid(h->namespace_))
+		*why = "no acceptable name of a namespace";
 	if (*why)
 		return ST_INVALID;
-	if (h->token.n == 0)
-		return ST_OK;
-	*why = "this daemon takes no tokens";
-	return ST_UNAUTHORIZED;
+	s->space_n = (uint8_t)h->namespace_.n;
+	if (s->space_n)
+		memcpy(s->space, h->namespace_.p, s->space_n);
+	if (h->token.n > 0) {
+		name = svc->cfg.token_name ? svc->cfg.token_name(svc->cfg.ctx, h->token) : NULL;
+		if (!name)
+			return ST_UNAUTHORIZED;
+		snprintf(s->id.token, sizeof s->id.token, "%s", name);
+	}
+	return access_compute(s) ? ST_OK : ST_UNAUTHORIZED;
+}
+
+/* What there is a limit of, and the queue that a namespace always has. */
+static enum status
+hello_limits(struct service *svc, struct call *c, const char **why)
+{
+	*why = "so many connections, and no more";
+	if (!accounts_open(c->s, c->now))
+		return ST_REFUSED_LIMIT;
+	*why = "there is no room for one more namespace";
+	return space_open(svc, c->s, c->now);
 }
 
 void
@@ -99,7 +119,13 @@ op_hello(struct service *svc, struct call *c)
 		reply_status(c->s, c->req->id, ST_INVALID, "hello was said already");
 		return;
 	}
-	st = hello_status(h, &why);
+	st = hello_status(svc, c->s, h, &why);
+	if (st == ST_UNAUTHORIZED) {
+		session_deny(c->s, c->req->id, c->now);
+		return;
+	}
+	if (st == ST_OK)
+		st = hello_limits(svc, c, &why);
 	if (st != ST_OK) {
 		reply_status(c->s, c->req->id, st, why);
 		session_close(c->s);
@@ -135,16 +161,10 @@ op_ping(struct service *svc, struct call *c)
 		reply_end(c->s, ST_OK, wire_put_pong(out, c->req->id, c->req->ping.echo, trouble));
 }
 
-/* Who may change the daemon itself: root and the daemon's own user, by the kernel's word. */
 bool
 service_may_command(const struct service *svc, struct call *c, const char *what)
 {
 	(void)svc;
-	if (!session_is_owner(c->s)) {
-		reply_status(c->s, c->req->id, ST_UNAUTHORIZED,
-			"only root and the daemon's own user may, over a unix socket");
-		return false;
-	}
 	if (what)
 		log_info(what, "peer=\"%s\"", c->s->peer.address);
 	return true;
@@ -155,8 +175,7 @@ op_reload(struct service *svc, struct call *c)
 {
 	char why[512] = "";
 
-	if (!service_may_command(svc, c, "reload_asked"))
-		return;
+	service_may_command(svc, c, "reload_asked");
 	if (svc->cfg.reload(svc->cfg.ctx, why, sizeof why) < 0)
 		reply_status(c->s, c->req->id, ST_INVALID, why);
 	else
@@ -166,8 +185,7 @@ op_reload(struct service *svc, struct call *c)
 void
 op_shutdown(struct service *svc, struct call *c)
 {
-	if (!service_may_command(svc, c, "shutdown_asked"))
-		return;
+	service_may_command(svc, c, "shutdown_asked");
 	reply_status(c->s, c->req->id, ST_OK, NULL);
 	svc->cfg.shutdown(svc->cfg.ctx, c->req->drain_first);
 }

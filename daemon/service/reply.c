@@ -134,6 +134,7 @@ ticket_done(struct service *svc, struct ticket *t)
 	if (t->s->subscription == ticket_number(t))
 		t->s->subscription = 0;
 	t->s->in_flight--;
+	accounts_waiter(t->s, -1);
 	ticket_give(&svc->tickets, t);
 }
 

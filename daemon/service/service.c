@@ -46,6 +46,9 @@ service_new(const struct service_config *cfg, struct service **out)
 	svc->magic = SERVICE_MAGIC;
 	svc->cfg = *cfg;
 	svc->uid = geteuid();
+	svc->grants = cfg->grants;
+	svc->spaces = engine_spaces(cfg->engine);
+	list_init(&svc->accounts);
 	effects_init(&svc->fx);
 	list_init(&svc->sessions);
 	list_init(&svc->held);
@@ -77,6 +80,7 @@ service_free(struct service *svc)
 	progress_free(svc);
 	watch_free(svc);
 	care_free(svc);
+	accounts_free(svc);
 	effects_done(&svc->fx);
 	tickets_done(&svc->tickets);
 	arena_free(svc->arena);
@@ -184,6 +188,8 @@ service_configure_queue(
 
 	CHECK_OBJ(svc, SERVICE_MAGIC);
 	wq_assert(!svc->stepping);
+	if (!svc->spaces && !queue_name_valid(name))
+		space_begin(svc);
 	svc->stepping = true;
 	err = engine_configure_queue(svc->cfg.engine, now, name, s, &svc->fx);
 	apply_effects(svc, now);
@@ -195,9 +201,16 @@ service_configure_queue(
 struct ticket *
 service_ticket(struct service *svc, struct call *c, bool made_key)
 {
-	struct ticket *t = ticket_take(&svc->tickets);
+	struct ticket *t;
 
+	if (!accounts_waiter(c->s, 1)) {
+		reply_status(c->s, c->req->id, ST_REFUSED_LIMIT,
+			"so many requests may wait, and no more");
+		return NULL;
+	}
+	t = ticket_take(&svc->tickets);
 	if (!t) {
+		accounts_waiter(c->s, -1);
 		reply_status(c->s, c->req->id, ST_REFUSED_LIMIT, "out of memory");
 		return NULL;
 	}
@@ -280,6 +293,19 @@ service_set_stopping(struct service *svc)
 {
 	CHECK_OBJ(svc, SERVICE_MAGIC);
 	svc->stopping = true;
+}
+
+void
+service_set_grants(struct service *svc, const struct grants *g)
+{
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	svc->grants = g;
+	list_each(s, &svc->sessions, struct session, link)
+		if (s->state == SESSION_OPEN && !access_compute(s)) {
+			session_close(s);
+			svc->cfg.output_ready(svc->cfg.ctx, s);
+		}
+	accounts_renew(svc);
 }
 
 /* ---- looking ---- */

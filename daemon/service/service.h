@@ -10,6 +10,7 @@
 #define WQD_SERVICE_SERVICE_H
 
 #include "base/buf.h"
+#include "base/grants.h"
 #include "engine/engine.h"
 #include "wire/request.h"
 
@@ -26,7 +27,14 @@ struct session;
 	X(bytes_in,             "bytes read from clients") \
 	X(bytes_out,            "bytes written to clients") \
 	X(reads_paused,         "times a connection was not read on for its unsent output") \
-	X(backups,              "copies of the state given out")
+	X(backups,              "copies of the state given out") \
+	X(auth_failures,        "greetings that were refused: a wrong token, or no role") \
+	X(unauthorized,         "requests that their client may not make") \
+	X(refused_connections,  "connections over the limit of an identity or namespace") \
+	X(refused_rate,         "requests over such a limit of a second") \
+	X(refused_waiters,      "requests over such a limit of those that wait") \
+	X(refused_watchers,     "watches over such a limit") \
+	X(refused_jobs,         "jobs over the limit of a namespace")
 /* clang-format on */
 
 struct service_counters {
@@ -45,7 +53,10 @@ struct service_config {
 	size_t watch_bytes;  /* of events kept while somebody watches */
 	uint64_t watch_from; /* positions of events are larger: than those of earlier daemons */
 	int64_t hello_timeout_ns, frame_timeout_ns;
+	const struct grants *grants; /* borrowed; NULL: none */
 	void *ctx;
+	/* Whose token it is: a name (borrowed), or NULL. May be NULL: no tokens. */
+	const char *(*token_name)(void *ctx, struct str token);
 	void (*start_run)(void *ctx, const struct run_start *r);
 	void (*kill_run)(void *ctx, uint64_t run_id);
 	void (*stalled)(void *ctx, const struct pool_stall *s); /* may be NULL */
@@ -100,6 +111,9 @@ service_set_allow_command(struct service *svc, bool allow);
 /* From now on newcomers are REFUSED_DRAINING. */
 void
 service_set_stopping(struct service *svc);
+/* After a reload: sessions may do from now on what it says (borrowed), also in those that are open. */
+void
+service_set_grants(struct service *svc, const struct grants *g);
 /* engine_configure_queue with its effects applied: what the configuration file says of a queue. 0
  * or a negative error. */
 int

@@ -28,6 +28,12 @@ session_new(struct service *svc, const struct peer *peer, struct moment now, str
 	s->magic = SESSION_MAGIC;
 	s->svc = svc;
 	s->peer = *peer;
+	s->peer.names = NULL;
+	s->peer.groups = NULL;
+	if (identity_init(&s->id, peer) < 0) {
+		x_free(s);
+		return -ENOMEM;
+	}
 	/* Reading stops at output_max; one large reply, jobs for a worker and the small replies of
 	 * all that is in flight may still come on top. */
 	buf_init(&s->out,
@@ -64,9 +70,12 @@ session_free(struct session *s, struct moment now)
 	while ((t = list_first(&s->tickets, struct ticket, link)) != NULL) {
 		struct engine_event ev = { .kind = EV_ABANDON, .ticket = ticket_number(t) };
 
+		accounts_waiter(s, -1);
 		ticket_give(&svc->tickets, t);
 		service_step(svc, now, &ev);
 	}
+	accounts_close(s);
+	identity_done(&s->id);
 	list_del(&s->link);
 	svc->counters.connections--;
 	buf_done(&s->out);
@@ -98,7 +107,7 @@ session_output(struct session *s)
 static inline bool
 wants_input(const struct session *s)
 {
-	return s->state != SESSION_CLOSING && session_unsent(s) < s->svc->cfg.output_max &&
+	return s->state < SESSION_DENIED && session_unsent(s) < s->svc->cfg.output_max &&
 		s->in_flight < s->svc->cfg.max_in_flight;
 }
 
@@ -142,9 +151,30 @@ session_close(struct session *s)
 }
 
 void
+session_deny(struct session *s, uint64_t request_id, struct moment now)
+{
+	struct service *svc = s->svc;
+	int64_t forgotten = (now.boot_ns - svc->denied_ns) / NS_PER_S;
+
+	svc->denials = forgotten < svc->denials ? svc->denials - (unsigned)forgotten : 0;
+	svc->denied_ns = now.boot_ns;
+	svc->counters.auth_failures++;
+	s->state = SESSION_DENIED;
+	s->denied_id = request_id;
+	s->deadline_ns = now.boot_ns + (DENIED_FIRST_NS << svc->denials);
+	if (svc->denials < DENIALS_MAX)
+		svc->denials++;
+}
+
+void
 session_expired(struct session *s)
 {
 	CHECK_OBJ(s, SESSION_MAGIC);
+	if (s->state == SESSION_DENIED) {
+		reply_status(s, s->denied_id, ST_UNAUTHORIZED, NOT_AUTHORISED);
+		session_close(s);
+		return;
+	}
 	reply_status(s, 0, ST_TIMEOUT,
 		s->state == SESSION_HELLO ? "no hello came in time"
 					  : "a message begun was not completed in time");
@@ -192,8 +222,32 @@ gather(struct session *s, const struct buf *in, int *err)
 	return n;
 }
 
+/* May it ask that? What all of its requests have in common is one comparison. */
+static bool
+may_ask(struct session *s, const struct request *r)
+{
+	unsigned need = op_needs[r->kind];
+
+	return (need && (need & ~s->access.all) == 0) || access_asks(s, r);
+}
+
 static void
-apply(struct session *s, const struct gathered *g, struct moment now)
+apply_allowed(struct session *s, struct gathered *g, struct call *c)
+{
+	const char *why = s->svc->spaces ? space_enter(s, &g->req) : NULL;
+	unsigned n = g->req.kind == REQ_UPDATE_BATCH ? (unsigned)g->req.batch.n : 1;
+
+	if (why)
+		reply_status(s, g->req.id, ST_INVALID, why);
+	else if ((s->accounts[0] || s->accounts[1]) && !accounts_request(s, n, c->now))
+		reply_status(
+			s, g->req.id, ST_REFUSED_LIMIT, "so many requests a second, and no more");
+	else
+		op_table[g->req.kind].fn(s->svc, c);
+}
+
+static void
+apply(struct session *s, struct gathered *g, struct moment now)
 {
 	struct service *svc = s->svc;
 	struct call c = { .s = s, .req = &g->req, .now = now };
@@ -207,8 +261,11 @@ apply(struct session *s, const struct gathered *g, struct moment now)
 		reply_status(s, g->req.id, ST_INVALID, g->why);
 		if (s->state == SESSION_HELLO)
 			session_close(s);
+	} else if (s->state == SESSION_OPEN && !may_ask(s, &g->req)) {
+		svc->counters.unauthorized++;
+		reply_status(s, g->req.id, ST_UNAUTHORIZED, NOT_AUTHORISED);
 	} else {
-		op_table[g->req.kind].fn(svc, &c);
+		apply_allowed(s, g, &c);
 	}
 	svc->call = NULL;
 }
@@ -269,7 +326,7 @@ apply_all(struct session *s, size_t n, struct moment now, struct budget *b)
 	size_t i = 0;
 
 	while (i < n) {
-		const struct gathered *g;
+		struct gathered *g;
 
 		if (b->left <= 0 || !wants_input(s))
 			break;

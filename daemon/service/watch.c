@@ -71,6 +71,9 @@ matches(const struct watch *wa, const struct watcher *w, const struct note *n)
 
 	if (!(w->kinds & 1u << n->kind))
 		return false;
+	if ((w->s->svc->spaces || !(w->s->access.all & MAY_OBSERVE)) &&
+		!access_sees(w->s, (struct str){ (const char *)queue, n->queue_n }))
+		return false;
 	if (w->queue_n && (w->queue_n != n->queue_n || memcmp(w->queue, queue, n->queue_n) != 0))
 		return false;
 	return !w->prefix_n ||
@@ -205,7 +208,7 @@ watch_refused(struct service *svc, struct call *c)
 	const struct req_watch *r = &c->req->watch;
 	const char *why = NULL;
 
-	if (r->queue.n > 0 && !queue_name_valid(r->queue))
+	if (r->queue.n > 0 && !svc->spaces && !queue_name_valid(r->queue))
 		why = "no acceptable queue name";
 	else if (r->prefix.n > KEY_MAX)
 		why = "the prefix is longer than a key";
@@ -213,7 +216,7 @@ watch_refused(struct service *svc, struct call *c)
 		reply_status(c->s, c->req->id, ST_INVALID, why);
 		return true;
 	}
-	if (svc->watch->n_watchers < WATCHERS_MAX)
+	if (svc->watch->n_watchers < WATCHERS_MAX && accounts_watcher(c->s, 1))
 		return false;
 	reply_status(c->s, c->req->id, ST_REFUSED_LIMIT, "too many watch already");
 	return true;
@@ -231,6 +234,7 @@ op_watch(struct service *svc, struct call *c)
 	w = x_zalloc(sizeof *w);
 	if (!w || record_begin(svc) < 0) {
 		x_free(w);
+		accounts_watcher(c->s, -1);
 		reply_status(c->s, c->req->id, ST_REFUSED_LIMIT, "out of memory");
 		return;
 	}
@@ -260,6 +264,7 @@ watch_leave(struct session *s, struct moment now)
 		list_del(&w->link);
 		list_del(&w->of_session);
 		s->in_flight--;
+		accounts_watcher(s, -1);
 		wa->n_watchers--;
 		wa->idle_ns = now.boot_ns;
 		x_free(w);

@@ -21,6 +21,7 @@ encode_ms(int64_t ns)
 char *
 encode_name(struct name_copy *copy, struct str name)
 {
+	name = queue_name_outer(name);
 	wq_assert(name.n < sizeof copy->z);
 	if (name.n)
 		memcpy(copy->z, name.p, name.n);
@@ -222,7 +223,7 @@ wire_put_completion(struct buf *out, uint64_t id, enum status st, const struct c
 
 	wq__v1__reply__init(&pb);
 	wq__v1__completion_info__init(&info);
-	info.name = encode_bytes(c->name);
+	info.name = encode_bytes(completion_name_outer(c->name));
 	info.done = c->done;
 	info.open = c->open;
 	info.waiters = c->waiters;

@@ -5,7 +5,7 @@ import re
 
 SOURCE = pathlib.Path(os.environ.get("WQ_SOURCE", pathlib.Path(__file__).parents[2])).resolve()
 BUILD = pathlib.Path(os.environ.get("WQ_BUILD", ".")).resolve()
-ADAPTERS = ("store", "run", "wire", "net", "conf", "sys")
+ADAPTERS = ("store", "run", "wire", "net", "auth", "conf", "sys")
 
 
 def files(*folders, suffixes=(".c", ".h")):

@@ -22,7 +22,7 @@ LIBRARIES = {
     r"event2/|event\.h": {"net"},
     r"sqlite3\.h": {"store"},
     r"protobuf-c/|.*\.pb-c\.h": {"wire"},
-    r"openssl/": {"net"},
+    r"openssl/": {"net", "auth"},
     r"confuse\.h": {"conf"},
     r"curl/": {"run"},
     r"jansson\.h|systemd/|ncurses": set(),

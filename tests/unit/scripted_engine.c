@@ -234,6 +234,18 @@ engine_history(const struct engine *e, const struct job_name *job, size_t skip, 
 }
 
 void
+engine_set_spaces(struct engine *e)
+{
+	e->spaces = true;
+}
+
+bool
+engine_spaces(const struct engine *e)
+{
+	return e->spaces;
+}
+
+void
 engine_set_watched(struct engine *e, bool watched)
 {
 	e->watched = watched;

@@ -22,6 +22,7 @@ struct scripted_event {
 };
 
 struct engine {
+	bool spaces;
 	struct scripted_event seen[SCRIPTED_MAX]; /* the newest, round and round */
 	size_t n_seen;
 	struct job_reply reply;

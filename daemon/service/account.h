@@ -1,0 +1,52 @@
+/*
+ * Accounts: what an identity, or a whole namespace, has at once, and how much it
+ * may. One exists while sessions use it. Part of the service; loop thread only.
+ */
+#ifndef WQD_SERVICE_ACCOUNT_H
+#define WQD_SERVICE_ACCOUNT_H
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "base/grants.h"
+#include "base/list.h"
+
+struct account {
+	struct list link;
+	char name[128]; /* "uid:1000", "namespace:team-a" */
+	struct quotas max;
+	uint32_t connections, waiters, watchers;
+	/* Requests: a bucket that holds a second's worth. */
+	int64_t filled_ns;
+	double left;
+	/* Jobs: at most so many more until the queues are counted anew. */
+	uint64_t jobs_left;
+	int64_t counted_ns;
+};
+
+struct service;
+struct session;
+
+/* Gives the session its accounts. ST_OK, or REFUSED_LIMIT (its connections) with none. */
+bool
+accounts_open(struct session *s, struct moment now);
+void
+accounts_close(struct session *s);
+/* The limits after a reload. */
+void
+accounts_renew(struct service *svc);
+void
+accounts_free(struct service *svc);
+/* `n` more requests; false: not now. */
+bool
+accounts_request(struct session *s, unsigned n, struct moment now);
+/* One more that waits, or watches; `by` -1: one less. False (for 1): one too many. */
+bool
+accounts_waiter(struct session *s, int by);
+bool
+accounts_watcher(struct session *s, int by);
+/* May there be one more job in the session's namespace? */
+bool
+accounts_job(struct session *s, struct moment now);
+
+#endif
