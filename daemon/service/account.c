@@ -242,12 +242,13 @@ accounts_job(struct session *s, struct moment now)
 {
 	struct account *a = s->accounts[1];
 	struct count c = { .s = s };
+	uint64_t from = 0;
 
 	if (!a || a->max.jobs == 0)
 		return true;
 	if (a->jobs_left == 0 && now.boot_ns - a->counted_ns >= COUNT_EACH_NS) {
 		a->counted_ns = now.boot_ns;
-		engine_queue_each(s->svc->cfg.engine, count_queue, &c);
+		engine_queue_each(s->svc->cfg.engine, &from, count_queue, &c);
 		a->jobs_left = a->max.jobs > c.jobs ? a->max.jobs - c.jobs : 0;
 	}
 	if (a->jobs_left == 0)

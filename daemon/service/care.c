@@ -348,8 +348,7 @@ begin(struct service *svc, struct call *c, const char *what)
 {
 	struct care *k = svc->care;
 
-	if (!service_may_command(svc, c, what))
-		return false;
+	service_log_command(c, what);
 	if (!k->writer) {
 		reply_status(c->s, c->req->id, ST_INVALID, "this daemon stores nothing");
 		return false;

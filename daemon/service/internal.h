@@ -198,9 +198,6 @@ session_deny(struct session *s, uint64_t request_id, struct moment now);
 /* Nothing more is taken or answered; closes when the output is sent. */
 void
 session_close(struct session *s);
-/* Root or the daemon's own user, by the kernel's word. */
-bool
-session_is_owner(const struct session *s);
 /* Bytes of replies that are not sent: in the output, or held. */
 static inline size_t
 session_unsent(const struct session *s)
@@ -288,10 +285,9 @@ care_turn(struct service *svc, struct moment now);
 #define TROUBLE_MAX 256
 void
 service_trouble(const struct service *svc, struct moment now, char dst[TROUBLE_MAX]);
-/* Who may change the daemon itself, or see all of it: root and the daemon's own user, by the
- * kernel's word. False: answered. `what` is logged; NULL: nothing is. */
-bool
-service_may_command(const struct service *svc, struct call *c, const char *what);
+/* The role `admin` has allowed it; that it was asked is worth a line. NULL: it is not. */
+void
+service_log_command(const struct call *c, const char *what);
 
 typedef void
 op_fn(struct service *svc, struct call *c);

@@ -100,8 +100,7 @@ op_export(struct service *svc, struct call *c)
 	struct page p = { .out = &svc->scratch };
 	struct buf *out;
 
-	if (!service_may_command(svc, c, cursor ? NULL : "export_asked"))
-		return;
+	service_log_command(c, cursor ? NULL : "export_asked");
 	buf_consume(p.out, buf_len(p.out));
 	cursor = export_page(svc, c->now, cursor, &p);
 	if (p.err) {
@@ -123,8 +122,6 @@ op_import_job(struct service *svc, struct call *c)
 {
 	struct engine_event ev = { .kind = EV_IMPORT, .import = &c->req->import };
 
-	if (!service_may_command(svc, c, NULL))
-		return;
 	if (svc->stopping)
 		reply_status(c->s, c->req->id, ST_REFUSED_DRAINING, "the daemon is stopping");
 	else if (c->req->import.job.command && !svc->allow_command)

@@ -54,9 +54,9 @@ update_status(
 		*why = "the daemon is stopping";
 		return ST_REFUSED_DRAINING;
 	}
-	if (u->command.n > 0 && !(svc->allow_command && session_is_owner(c->s))) {
-		*why = svc->allow_command ? "commands are for root and the daemon's own user, over "
-					    "a unix socket"
+	if (u->command.n > 0 && !(svc->allow_command && (c->s->access.all & MAY_COMMAND))) {
+		*why = svc->allow_command ? "commands are for the daemon's own user over a unix "
+					    "socket, and for who has a role that allows them"
 					  : "the configuration allows no commands";
 		return ST_UNAUTHORIZED;
 	}

@@ -222,8 +222,9 @@ static void
 put_own(const struct service *svc, struct session *s, struct page *p)
 {
 	struct own o = { .s = s };
+	uint64_t from = 0;
 
-	engine_queue_each(svc->cfg.engine, add_own, &o);
+	engine_queue_each(svc->cfg.engine, &from, add_own, &o);
 	put_counter(p, "jobs", o.jobs);
 	put_counter(p, "armed", o.armed);
 	put_counter(p, "ready", o.ready);

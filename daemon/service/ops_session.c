@@ -161,13 +161,11 @@ op_ping(struct service *svc, struct call *c)
 		reply_end(c->s, ST_OK, wire_put_pong(out, c->req->id, c->req->ping.echo, trouble));
 }
 
-bool
-service_may_command(const struct service *svc, struct call *c, const char *what)
+void
+service_log_command(const struct call *c, const char *what)
 {
-	(void)svc;
 	if (what)
 		log_info(what, "peer=\"%s\"", c->s->peer.address);
-	return true;
 }
 
 void
@@ -175,7 +173,7 @@ op_reload(struct service *svc, struct call *c)
 {
 	char why[512] = "";
 
-	service_may_command(svc, c, "reload_asked");
+	service_log_command(c, "reload_asked");
 	if (svc->cfg.reload(svc->cfg.ctx, why, sizeof why) < 0)
 		reply_status(c->s, c->req->id, ST_INVALID, why);
 	else
@@ -185,7 +183,7 @@ op_reload(struct service *svc, struct call *c)
 void
 op_shutdown(struct service *svc, struct call *c)
 {
-	service_may_command(svc, c, "shutdown_asked");
+	service_log_command(c, "shutdown_asked");
 	reply_status(c->s, c->req->id, ST_OK, NULL);
 	svc->cfg.shutdown(svc->cfg.ctx, c->req->drain_first);
 }

@@ -132,14 +132,6 @@ session_deadline(const struct session *s)
 	return s->deadline_ns;
 }
 
-bool
-session_is_owner(const struct session *s)
-{
-	const struct peer *p = &s->peer;
-
-	return p->unix_socket && (p->uid == 0 || p->uid == s->svc->uid);
-}
-
 void
 session_close(struct session *s)
 {
