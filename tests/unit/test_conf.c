@@ -327,7 +327,7 @@ START_TEST(queues_must_make_sense)
 		":2: ", "no use");
 	refused("queue q { action = webhook }\n", ":1: ", "not in this version");
 	refused("queue q { action = mail }\n", ":1: ", "one of none, exec");
-	refused("queue \"a/b\" { }\n", ":1: queue \"a/b\": ", "name");
+	refused("queue \"a/b/c\" { }\n", ":1: queue \"a/b/c\": ", "name");
 	refused("queue \"a\\xff\" { }\n", ":1: queue \"a\\xff\": ", "UTF-8");
 	refused("queue q { ordered = yes max_active = 2 }\n", ":1: queue \"q\": ", "");
 }
