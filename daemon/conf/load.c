@@ -115,7 +115,7 @@ take_top(struct loading *l, cfg_t *cfg, size_t row, const char *value, bool firs
 {
 	const struct option *o = &config_scope.rows[row];
 
-	if (o->type == OPT_LIST)
+	if (o->type == OPT_LIST && first)
 		l->listen_line = cfg->line;
 	return take_row(l, cfg, o, l->c, value, first);
 }
