@@ -206,7 +206,6 @@ job_save(const struct job *j, struct moment now, struct job_saved *s)
 		.disable_depth = side_of(j)->disable_depth,
 		.dead = side_of(j)->dead,
 		.level = (enum durability)j->level,
-		.payload_changed = j->stale || !job_stored(j),
 	};
 	if (job_pend(j) != PEND_NONE) {
 		s->pending = job_pend(j) == PEND_TIMER ? JOB_ARMED : JOB_READY;
@@ -220,17 +219,51 @@ job_save(const struct job *j, struct moment now, struct job_saved *s)
 }
 
 static void
-put_job(const struct persist_sink *sink, struct moment now, struct job *j)
+forget_job(struct engine *e, const struct persist_sink *sink, struct job *j)
+{
+	uint32_t id = ids_of(&e->ids, job_number(e, j));
+
+	if (!id)
+		return;
+	sink->job_remove(sink->ctx, j->q->name, job_key(j), id);
+	ids_give(&e->ids, id);
+	(void)ids_bind(&e->ids, job_number(e, j), 0);
+}
+
+/* 0 without memory. */
+static uint32_t
+new_id(struct engine *e, const struct job *j)
+{
+	uint32_t id = ids_take(&e->ids);
+
+	if (id && ids_bind(&e->ids, job_number(e, j), id) < 0) {
+		ids_give(&e->ids, id);
+		return 0;
+	}
+	return id;
+}
+
+static void
+put_job(struct engine *e, const struct persist_sink *sink, struct moment now, struct job *j)
 {
 	struct job_saved s;
+	uint32_t id;
+	bool first;
 
 	if (job_gone(j) || (side_of(j)->forget && j->state == JS_R)) {
-		sink->job_remove(sink->ctx, j->q->name, job_key(j));
+		forget_job(e, sink, j);
 		return;
 	}
+	id = ids_of(&e->ids, job_number(e, j));
+	first = id == 0;
+	if (first)
+		id = new_id(e, j);
 	job_save(j, now, &s);
+	s.id = id;
+	s.payload_changed = j->stale || first;
+	s.moved = !j->whole && !s.payload_changed;
 	sink->job_put(sink->ctx, &s);
-	j->stale = false;
+	j->stale = j->whole = false;
 }
 
 static void
@@ -276,14 +309,14 @@ put_completion(const struct persist_sink *sink, struct completion *c)
 }
 
 static void
-put_thing(const struct persist_sink *sink, struct moment now, struct dirty *d)
+put_thing(struct engine *e, const struct persist_sink *sink, struct moment now, struct dirty *d)
 {
 	switch ((enum dirty_kind)d->kind) {
 	case DIRTY_QUEUE:
 		put_queue(sink, dirty_queue(d));
 		return;
 	case DIRTY_JOB:
-		put_job(sink, now, dirty_job(d));
+		put_job(e, sink, now, dirty_job(d));
 		return;
 	case DIRTY_RECORD:
 		put_record(sink, dirty_record(d));
@@ -310,7 +343,7 @@ engine_take_dirty(
 			break;
 		mark = d->mark;
 		limit -= limit > 0;
-		put_thing(sink, now, d);
+		put_thing(e, sink, now, d);
 		dirty_unmark(e, d);
 		d->stored = true;
 		if (d->gone)

@@ -201,6 +201,7 @@ engine_free(struct engine *e)
 	slab_done(&e->jobs);
 	slab_done(&e->sides);
 	index_done(&e->keys);
+	ids_done(&e->ids);
 	map_done(&e->queue_names);
 	map_done(&e->waiters);
 	map_done(&e->runs);

@@ -377,7 +377,8 @@ engine_lateness(const struct engine *e);
 /* A job as it is stored. Pending payloads are parts; `payload_changed` says whether the
  * store's copy of them is stale; of a job that is not stored it always is. */
 struct job_saved {
-	struct str queue, key;
+	uint32_t id; /* its number, from 1 on: no two stored jobs have the same at a time */
+	struct str queue, key;  /* always the same for an id, from its first put to its removal */
 	enum job_state pending; /* JOB_IDLE, JOB_ARMED, JOB_READY (held is ready) */
 	bool running;           /* a run was handed over and had not ended */
 	bool absolute;          /* the deadline follows the wall clock */
@@ -398,6 +399,10 @@ struct job_saved {
 	bool payload_changed;
 	bool command; /* parts[0] is one, as in op_update */
 	bool run_command;
+	/* Only id, deadline (both clocks), delay, seq and coalesced differ from what was put last,
+	 * in the same boot or not; the payload does not. Never of a job's first put. A group hands on
+	 * these fields alone. */
+	bool moved;
 	const struct str *parts; /* of the pending instance, else of the running or dead one */
 	size_t n_parts;
 	/* the running one's own, when another is pending */
@@ -438,7 +443,7 @@ struct persist_sink {
 	void (*queue_put)(void *ctx, struct str name, const struct queue_settings *s, bool paused);
 	void (*queue_remove)(void *ctx, struct str name);
 	void (*job_put)(void *ctx, const struct job_saved *j);
-	void (*job_remove)(void *ctx, struct str queue, struct str key);
+	void (*job_remove)(void *ctx, struct str queue, struct str key, uint32_t id);
 	void (*run_add)(void *ctx, uint64_t run_seq, const struct run_record *r);
 	void (*run_remove)(void *ctx, uint64_t run_seq);
 	void (*answer_put)(void *ctx, const struct answer_saved *a);

@@ -82,6 +82,8 @@ static enum status
 plain_move(struct engine *e, struct job *j, const struct op_update *op, int64_t slack_ns,
 	enum durability level)
 {
+	bool moves = job_only_moves(j, slack_ns, level);
+
 	wq_assert(job_leads(OP_ARM, JS_A, JS_A));
 	j->chained = false;
 	job_set_delay(j, op->when_ns);
@@ -90,6 +92,7 @@ plain_move(struct engine *e, struct job *j, const struct op_update *op, int64_t 
 		j->ext.side->max_wait_ns = 0;
 	}
 	job_touch(e, j, level);
+	j->whole = !moves;
 	return job_word(OP_ARM, JS_A);
 }
 

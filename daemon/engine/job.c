@@ -558,6 +558,7 @@ job_count_coalesced(struct engine *e, struct job *j)
 void
 job_changed(struct engine *e, struct job *j)
 {
+	j->whole = true;
 	if (j->durable)
 		dirty_mark(e, &job_side(j)->dirty);
 }
@@ -565,6 +566,7 @@ job_changed(struct engine *e, struct job *j)
 void
 job_touch(struct engine *e, struct job *j, enum durability level)
 {
+	j->whole = true;
 	if (level == LEVEL_MEMORY && !j->durable) {
 		j->level = LEVEL_MEMORY;
 		return;

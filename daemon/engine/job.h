@@ -136,6 +136,15 @@ job_shown_pending(const struct job *j);
 /* It has changed by itself: to be stored, if it is one that is. */
 void
 job_changed(struct engine *e, struct job *j);
+/* A reschedule of that level by that slack, without a bound, leaves all that is stored of an armed
+ * job as it is, but for its deadline. (How long max_wait bounds it is told by both clocks, which may
+ * have moved against each other: such a job is always stored whole.) */
+static inline bool
+job_only_moves(const struct job *j, int64_t slack_ns, enum durability level)
+{
+	return !j->whole && side_of(j)->slack_ns == slack_ns && side_of(j)->max_wait_ns == 0 &&
+		j->level == (level == LEVEL_MEMORY ? LEVEL_ASYNC : level);
+}
 /* A request of that level has changed it. */
 void
 job_touch(struct engine *e, struct job *j, enum durability level);

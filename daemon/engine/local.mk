@@ -13,6 +13,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/handler.h \
 	%reldir%/history.c \
 	%reldir%/hot.c \
+	%reldir%/ids.c %reldir%/ids.h \
 	%reldir%/index.c %reldir%/index.h \
 	%reldir%/internal.h \
 	%reldir%/job.c %reldir%/job.h \

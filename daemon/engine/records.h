@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "base/slab.h"
 #include "engine/engine.h"
+#include "engine/ids.h"
 #include "engine/index.h"
 #include "engine/map.h"
 #include "engine/pool.h"
@@ -205,6 +206,7 @@ struct job {
 	bool durable : 1; /* has, or is about to have, a row in the store */
 	bool stored : 1;  /* side->dirty.stored, while there is no side */
 	bool stale : 1;   /* the store's copy of the parts is */
+	bool whole : 1;   /* more than its deadline differs from what was stored last */
 };
 _Static_assert(sizeof(struct job) == 64, "a job is a cache line");
 #define DELAY_ASIDE UINT32_MAX
@@ -524,6 +526,7 @@ struct engine {
 	struct list purges; /* jobs whose records go */
 	struct list sweeps; /* queues with paced work */
 	struct list dirty, grave;
+	struct ids ids; /* of what the store has or is about to have */
 	uint64_t marks;
 	size_t n_dirty;
 	bool urgent;

@@ -159,7 +159,24 @@ restore_job(struct engine *e, struct job *j, const struct job_saved *s)
 	*job_payload_at(j) = NULL;
 	job_side(j)->dead = false;
 	job_side(j)->dirty.stored = false;
+	(void)ids_bind(&e->ids, job_number(e, j), 0);
+	ids_give(&e->ids, s->id);
 	job_settle(e, j);
+	return err;
+}
+
+/* Takes the number that the store knows it by. */
+static int
+restore_id(struct engine *e, struct job *j, const struct job_saved *s)
+{
+	int err = ids_take_this(&e->ids, s->id);
+
+	if (err == 0 && ids_bind(&e->ids, job_number(e, j), s->id) < 0) {
+		ids_give(&e->ids, s->id);
+		err = -ENOMEM;
+	}
+	if (err < 0)
+		job_settle(e, j);
 	return err;
 }
 
@@ -174,6 +191,8 @@ engine_restore_job(struct engine *e, struct moment now, const struct job_saved *
 	if (!q || !saved_valid(s) || job_find(e, q, s->key))
 		return ERR_DAMAGED;
 	err = job_new(e, q, s->key, &j);
+	if (err == 0)
+		err = restore_id(e, j, s);
 	if (err < 0)
 		return err;
 	restore_fields(j, now, s, same_boot);

@@ -27,6 +27,7 @@ struct plan {
 	bool skipped;
 	bool fresh;              /* a new instance */
 	bool applies;            /* the payload differs */
+	bool only_moves;         /* of what is stored nothing changes but the deadline */
 	struct payload *payload; /* replaces, or is one part to append */
 };
 
@@ -348,6 +349,17 @@ move(struct plan *p, struct engine *e, struct ask *a)
 		job_wait_unready(e, j);
 }
 
+/* Asked before anything is changed. */
+static bool
+only_moves(const struct plan *p, const struct ask *a)
+{
+	const struct job *j = a->j;
+
+	return j && j->state == JS_A && p->row == OP_ARM && !side_of(j)->retry &&
+		p->max_wait_ns == 0 && j->absolute == p->op->absolute &&
+		job_only_moves(j, p->slack_ns, a->level);
+}
+
 static enum status
 apply(struct plan *p, struct engine *e, struct ask *a)
 {
@@ -376,6 +388,7 @@ apply(struct plan *p, struct engine *e, struct ask *a)
 	apply_payload(p, e, j);
 	move(p, e, a);
 	job_touch(e, j, a->level);
+	j->whole = !p->only_moves;
 	return st;
 }
 
@@ -497,6 +510,7 @@ update_event(struct engine *e, const struct engine_event *ev)
 	}
 	if (!ask_remember(&a, p.op->idem))
 		return;
+	p.only_moves = only_moves(&p, &a);
 	err = prepare(&p, e, &a);
 	if (err < 0) {
 		ask_fail_err(&a, err);

@@ -27,6 +27,7 @@ enum item_kind {
 	ITEM_QUEUE_PUT,
 	ITEM_QUEUE_REMOVE,
 	ITEM_JOB_PUT,
+	ITEM_JOB_MOVE,
 	ITEM_JOB_REMOVE,
 	ITEM_RUN_ADD,
 	ITEM_RUN_REMOVE,
@@ -58,8 +59,17 @@ struct item_job {
 	struct job_saved job;
 };
 
+/* A job that only moved: what of it counts then. */
+struct item_move {
+	struct item head;
+	uint32_t id, coalesced;
+	int64_t due_boot_ns, due_wall_ns, delay_ns;
+	uint64_t seq;
+};
+
 struct item_job_name {
 	struct item head;
+	uint32_t id;
 	struct str queue, key;
 };
 
@@ -224,11 +234,35 @@ queue_remove(void *ctx, struct str name)
 }
 
 static void
+job_move(struct group *g, const struct job_saved *j)
+{
+	struct item_move *it = new_item(g, sizeof *it, ITEM_JOB_MOVE, &g);
+
+	if (!it)
+		return;
+	it->id = j->id;
+	it->coalesced = j->coalesced;
+	it->due_boot_ns = j->due_boot_ns;
+	it->due_wall_ns = j->due_wall_ns;
+	it->delay_ns = j->delay_ns;
+	it->seq = j->seq;
+	add_item(g, &it->head);
+}
+
+static void
 job_put(void *ctx, const struct job_saved *j)
 {
-	struct group *g;
-	struct item_job *it = new_item(ctx, sizeof *it, ITEM_JOB_PUT, &g);
+	struct group *g = ctx;
+	struct item_job *it;
 
+	CHECK_OBJ(g, GROUP_MAGIC);
+	if (j->id == 0)
+		g->no_memory = true; /* that is why it has none */
+	if (j->moved) {
+		job_move(g, j);
+		return;
+	}
+	it = new_item(g, sizeof *it, ITEM_JOB_PUT, &g);
 	if (!it)
 		return;
 	it->job = *j;
@@ -242,13 +276,14 @@ job_put(void *ctx, const struct job_saved *j)
 }
 
 static void
-job_remove(void *ctx, struct str queue, struct str key)
+job_remove(void *ctx, struct str queue, struct str key, uint32_t id)
 {
 	struct group *g;
 	struct item_job_name *it = new_item(ctx, sizeof *it, ITEM_JOB_REMOVE, &g);
 
 	if (!it)
 		return;
+	it->id = id;
 	it->queue = copy_queue(g, queue);
 	it->key = copy(g, key);
 	add_item(g, &it->head);
@@ -404,6 +439,20 @@ group_whole(const struct group *g)
 }
 
 static void
+replay_move(const struct item_move *m, const struct persist_sink *to)
+{
+	const struct job_saved j = { .id = m->id,
+		.moved = true,
+		.coalesced = m->coalesced,
+		.due_boot_ns = m->due_boot_ns,
+		.due_wall_ns = m->due_wall_ns,
+		.delay_ns = m->delay_ns,
+		.seq = m->seq };
+
+	to->job_put(to->ctx, &j);
+}
+
+static void
 replay_item(const struct item *it, const struct persist_sink *to)
 {
 	const struct item_queue *q = (const struct item_queue *)it;
@@ -421,8 +470,11 @@ replay_item(const struct item *it, const struct persist_sink *to)
 	case ITEM_JOB_PUT:
 		to->job_put(to->ctx, &((const struct item_job *)it)->job);
 		return;
+	case ITEM_JOB_MOVE:
+		replay_move((const struct item_move *)it, to);
+		return;
 	case ITEM_JOB_REMOVE:
-		to->job_remove(to->ctx, jn->queue, jn->key);
+		to->job_remove(to->ctx, jn->queue, jn->key, jn->id);
 		return;
 	case ITEM_RUN_ADD:
 		to->run_add(to->ctx, r->seq, &r->record);

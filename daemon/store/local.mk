@@ -4,10 +4,14 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/sqlite_backup.c \
 	%reldir%/sqlite_care.c \
 	%reldir%/sqlite_check.c \
+	%reldir%/overlay.c %reldir%/overlay.h \
+	%reldir%/payload_bytes.c %reldir%/payload_bytes.h \
+	%reldir%/position.c %reldir%/position.h \
 	%reldir%/sqlite_int.h \
+	%reldir%/sqlite_log.c \
 	%reldir%/sqlite_look.c %reldir%/sqlite_look.h \
-	%reldir%/sqlite_moved.c \
 	%reldir%/sqlite_moves.c %reldir%/sqlite_moves.h \
+	%reldir%/sqlite_old.c \
 	%reldir%/sqlite_open.c \
 	%reldir%/sqlite_put.c \
 	%reldir%/sqlite_recover.c \

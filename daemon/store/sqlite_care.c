@@ -25,6 +25,7 @@
 #define CHECKPOINT_FRAMES 2048          /* 8 MiB of pages */
 #define RESERVE           (8ll << 20)   /* bytes set aside */
 #define LOG_KEEP          (32ull << 20) /* bytes of log file that may stay */
+#define LOG_IDLE          (8ull << 20)  /* the same when nothing is going on */
 #define FRAME_HEADER      24
 #define SHRINK_PAGES      2048 /* given back at a time, and fewer free ones are let be */
 
@@ -201,9 +202,58 @@ sq_checkpoint(struct store *s)
 	return sq_error(st, rc);
 }
 
+/* The log's file is cut once nothing is going on. */
+static void
+cut_log(struct sqlite_store *st)
+{
+	if (file_bytes(st->path, "-wal") <= LOG_IDLE)
+		return;
+	give_pages_back(st);
+	if (sq_error(st,
+		    sqlite3_wal_checkpoint_v2(
+			    st->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL)))
+		return;
+	st->log_frames = 0;
+	sq_reserve(st);
+}
+
+bool
+sq_tidy(struct store *s)
+{
+	struct sqlite_store *st = sqlite_store(s);
+
+	wq_assert(!st->in_group);
+	if (!st->writable || st->schema != STORE_SCHEMA_VERSION)
+		return false;
+	if (sq_log_tidy(st)) {
+		(void)sq_checkpoint(s);
+		return true;
+	}
+	cut_log(st);
+	return false;
+}
+
+/* A checkpoint cuts the main file at its end, and with that off what is set aside behind: on a full
+ * disk it is taken again at once, less what the file has grown. */
+void
+sq_bring_back(struct sqlite_store *st)
+{
+	struct stat was = { 0 }, is;
+	int64_t kept;
+
+	if (st->file_fd >= 0 && fstat(st->file_fd, &was) != 0)
+		was.st_blocks = 0;
+	(void)sqlite3_wal_checkpoint_v2(st->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+	if (st->file_fd < 0 || fstat(st->file_fd, &is) != 0)
+		return;
+	kept = was.st_blocks * 512 - is.st_size;
+	if (kept > 0 && is.st_blocks < was.st_blocks)
+		(void)fallocate(st->file_fd, FALLOC_FL_KEEP_SIZE, is.st_size, kept);
+}
+
 void
 sq_make_room(struct sqlite_store *st)
 {
 	share_reserve(st);
-	(void)sqlite3_wal_checkpoint_v2(st->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+	sq_bring_back(st);
 }

@@ -7,9 +7,9 @@
  *   sqlite_check.c    whether every page is in order
  *   sqlite_row.c      rows and their sums
  *   sqlite_put.c      the puts of a group
- *   sqlite_moved.c    the log of moves, folded into rows
- *   sqlite_moves.c    how moves are written, and merged
+ *   sqlite_log.c      the log of moves, folded into blocks
  *   sqlite_recover.c  reading everything back
+ *   sqlite_old.c      older schemas: reading them, and the upgrade
  *   sqlite_care.c     checkpoint, figures
  *   sqlite_backup.c   copies
  *
@@ -26,7 +26,8 @@
 #include <stdbool.h>
 
 #include "base/assert.h"
-#include "store/sqlite_moves.h"
+#include "store/overlay.h"
+#include "store/position.h"
 #include "store/sqlite_row.h"
 #include "store/sqlite_schema.h"
 #include "store/store.h"
@@ -35,6 +36,24 @@
 #define DB_NAME            "wqd.db"
 #define BOOT_ID_BYTES      37 /* with terminator */
 #define OWNER_MAX          64
+
+enum fold_state { FOLD_NONE, FOLD_READING, FOLD_WRITING, FOLD_CLEARING };
+
+/* The log of moves, as it is in the open transaction. */
+struct sqlite_log {
+	bool known;           /* the next six are right */
+	int64_t rows, bytes;  /* in the log */
+	int64_t first, last;  /* numbers of its rows; 0: it is empty */
+	int64_t block_bytes;  /* of all blocks */
+	uint32_t top;         /* no job has a greater number */
+	int64_t last_wall_ns; /* of its last row */
+	enum fold_state fold;
+	int64_t fold_last;             /* the newest row that is folded */
+	int64_t fold_at;               /* the next to be read */
+	uint32_t fold_top, fold_block; /* the last number; the next block */
+	struct overlay overlay;        /* of the range that is folded */
+	unsigned tight;                /* groups before which all is folded */
+};
 
 struct sqlite_store {
 	unsigned magic;
@@ -54,23 +73,18 @@ struct sqlite_store {
 	bool damaged;     /* seen since */
 	bool writable;    /* in WAL mode, ready for commits */
 	bool in_group;
-	int failed;  /* first failure of the group */
-	char *sizes; /* owned; sizes of the parts of a payload, encoded */
-	char *data;  /* owned; several parts joined */
+	int failed;              /* first failure of the group */
+	struct bytes payload[2]; /* as written last: the pending one's, the running one's */
 	/* The queue met last: jobs of one queue come in rows. */
 	char queue_name[QUEUE_NAME_MAX];
 	size_t queue_name_len; /* 0: none */
 	int64_t queue_id;
 	/* The log of moves. */
 	uint32_t schema;
-	struct moves moves; /* of this group */
-	int64_t moved_rows, moved_bytes, moved_last;
-	bool moved_stale;     /* the three above may be wrong */
-	struct merge *fold;   /* owned; under way, else NULL */
-	int64_t fold_last;    /* newest row of the log that it takes */
-	unsigned direct_left; /* groups that go straight to their rows */
-	bool direct;          /* this one does */
-	uint64_t log_frames;  /* in the log after the last commit */
+	struct moves_writer moves; /* of this group */
+	struct sqlite_log log;
+	struct bytes block;  /* written last */
+	uint64_t log_frames; /* in the log after the last commit */
 	uint32_t page_size;
 	struct copying *copying;  /* owned; a copy under way, else NULL */
 	struct store_stats stats; /* file sizes are looked up when asked for */
@@ -102,6 +116,9 @@ sq_run(struct sqlite_store *st, enum statement s);
 /* The same for one that returns a number: *v is 0 when it has no row. */
 int
 sq_number(struct sqlite_store *st, enum statement s, int64_t *v);
+/* Writes the time of the last commit into `meta`. */
+int
+sq_meta_put_time(struct sqlite_store *st, int64_t wall_ns);
 /* Ends the transaction that is open: commits when `rc` is 0, else rolls back. 0 when it is on
  * disk, else it never was. */
 int
@@ -139,24 +156,62 @@ sq_put_done(struct sqlite_store *st);
 /* What was remembered of a group that is not going to be. */
 void
 sq_put_forget(struct sqlite_store *st);
-
-/* ---- sqlite_moved.c ---- */
-
-/* The whole log, and the number of its newest row (0: it is empty). 0, -ENOMEM, ERR_DAMAGED... */
+/* A job's row, payloads included, by the statement `q`. 0 or our code. */
 int
-sq_moved_load(struct sqlite_store *st, struct merge **out, int64_t *last);
+sq_put_job_row(struct sqlite_store *st, sqlite3_stmt *q, int64_t queue, const struct job_saved *j);
+
+/* ---- sqlite_log.c ---- */
+
+/* The greatest number of a job, and that of the log's newest row (0: it is empty). 0 or our code. */
+int
+sq_log_size(struct sqlite_store *st, uint32_t *top, int64_t *last);
+/* Lays rows *at .. last over `o` until about `budget` bytes were read; *at is the next. 0, -ENOMEM,
+ * ERR_DAMAGED... */
+int
+sq_log_read(struct sqlite_store *st, struct overlay *o, int64_t *at, int64_t last, size_t budget);
+/* The time of the last commit where the log has it, else *wall_ns as it is. */
+int
+sq_log_wall(struct sqlite_store *st, int64_t *wall_ns);
 /* Before a group, outside of its transaction. */
 int
-sq_moved_begin(struct sqlite_store *st);
-/* Writes what the group has gathered in `moves`, and folds a piece. */
+sq_log_begin(struct sqlite_store *st);
+/* A change of the group; `j` is not looked at for ENTRY_REMOVED. 0 or -ENOMEM. */
 int
-sq_moved_commit(struct sqlite_store *st);
+sq_log_add(struct sqlite_store *st, enum entry_kind kind, uint32_t id, const struct job_saved *j);
+/* Writes what the group has added, and folds a piece. */
+int
+sq_log_commit(struct sqlite_store *st, int64_t wall_ns);
 /* After a transaction that ended with `rc`. */
 void
-sq_moved_ended(struct sqlite_store *st, int rc);
+sq_log_ended(struct sqlite_store *st, int rc);
+/* Folds a piece while nothing is asked for. True: there is more. */
+bool
+sq_log_tidy(struct sqlite_store *st);
 /* What is under way is begun anew later. */
 void
-sq_moved_abandon(struct sqlite_store *st);
+sq_log_abandon(struct sqlite_store *st);
+void
+sq_log_done(struct sqlite_store *st);
+/* The row that `q` stands on: its number, positions, bytes of these. 0 or ERR_DAMAGED. */
+int
+sq_block_row(sqlite3_stmt *q, uint32_t *number, struct block *k, size_t *bytes);
+/* Writes a block, removes an empty one. 0 or our code. */
+int
+sq_block_put(struct sqlite_store *st, uint32_t number, const struct block *k);
+
+/* ---- sqlite_old.c ---- */
+
+/* The jobs of a database of schema 1 or 2, in the order of queues and keys, without the names of
+ * their queues, with the numbers that the upgrade gives them. `each` returns 0 to go on. *what: of
+ * damage. */
+int
+sq_old_jobs(struct sqlite_store *st,
+	int (*each)(void *ctx, int64_t queue, const struct job_saved *j), void *ctx,
+	const char **what);
+/* Makes the database one of the newest schema, in one transaction. Cut off anywhere, it is done by
+ * the next start. */
+int
+sq_upgrade(struct sqlite_store *st);
 
 /* ---- sqlite_recover.c ---- */
 
@@ -167,9 +222,14 @@ sq_recover(struct store *s, const struct recover_sink *sink, struct store_error 
 
 int
 sq_checkpoint(struct store *s);
+bool
+sq_tidy(struct store *s);
 /* The disk is full: lets the next group overwrite the log instead of adding to it. */
 void
 sq_make_room(struct sqlite_store *st);
+/* Brings the log back at once. */
+void
+sq_bring_back(struct sqlite_store *st);
 void
 sq_stats(struct store *s, struct store_stats *out);
 int

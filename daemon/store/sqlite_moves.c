@@ -8,10 +8,6 @@
 #include "base/err.h"
 
 #define MERGE_MAGIC 0x4d455247u
-#define KEEP_MAX    8192 /* room for so many moves is kept from group to group */
-#define VARINT_MAX  10
-/* Head, tag and differences of one entry, without its key. */
-#define ENTRY_MAX ((4 + POSITION_FIELDS) * VARINT_MAX)
 
 /* Bits of the fields: those that move first, so that they fit the tag's first byte; what is
  * foreseen from another behind that. */
@@ -31,8 +27,6 @@ moves_compare_keys(struct str a, struct str b)
 	return d ? d : (a.n > b.n) - (a.n < b.n);
 }
 
-/* ---- gathering ---- */
-
 /* `p` with room for `want` elements of `size` bytes, doubling, perhaps moved. NULL: no memory, and
  * `p` is as it was. */
 static void *
@@ -50,93 +44,6 @@ reserve(void *p, size_t *cap, size_t want, size_t size)
 	return p;
 }
 
-int
-moves_add(struct moves *m, enum move_kind kind, int64_t queue, struct str key,
-	const struct job_saved *j)
-{
-	struct move *v = reserve(m->v, &m->cap, m->n + 1, sizeof *v);
-	char *keys = v ? reserve(m->keys, &m->keys_cap, m->keys_n + key.n, 1) : NULL;
-
-	if (v)
-		m->v = v;
-	if (!keys)
-		return -ENOMEM;
-	m->keys = keys;
-	v = &m->v[m->n++];
-	v->queue = queue;
-	v->kind = kind;
-	v->key_at = m->keys_n;
-	v->key_n = key.n;
-	if (key.n > 0)
-		memcpy(m->keys + m->keys_n, key.p, key.n);
-	m->keys_n += key.n;
-	if (kind != MOVE_PUT)
-		return 0;
-#define X(f, ...) v->v[POSITION_##f] = (int64_t)j->f;
-	JOB_FIELDS(X)
-#undef X
-	return 0;
-}
-
-void
-moves_clear(struct moves *m)
-{
-	if (m->cap > KEEP_MAX)
-		moves_done(m);
-	m->n = m->keys_n = 0;
-}
-
-void
-moves_done(struct moves *m)
-{
-	x_free(m->v);
-	x_free(m->keys);
-	x_free(m->order);
-	x_free(m->bytes);
-	*m = (struct moves){ 0 };
-}
-
-/* ---- writing ---- */
-
-struct move_ref {
-	const struct move *move;
-	struct str key;
-};
-
-/* By queue, key, age. */
-static int
-by_place(const void *pa, const void *pb)
-{
-	const struct move_ref *a = pa, *b = pb;
-	int d = (a->move->queue > b->move->queue) - (a->move->queue < b->move->queue);
-
-	if (!d)
-		d = moves_compare_keys(a->key, b->key);
-	return d ? d : (a->move > b->move) - (a->move < b->move);
-}
-
-static int
-sort(struct moves *m)
-{
-	struct move_ref *v = x_realloc(m->order, m->n, sizeof *v);
-
-	if (!v)
-		return -ENOMEM;
-	m->order = v;
-	for (size_t i = 0; i < m->n; i++)
-		v[i] = (struct move_ref){ &m->v[i], { m->keys + m->v[i].key_at, m->v[i].key_n } };
-	qsort(v, m->n, sizeof *v, by_place);
-	return 0;
-}
-
-static void
-put_varint(struct moves *m, uint64_t v)
-{
-	for (; v >= 0x80; v >>= 7)
-		m->bytes[m->bytes_n++] = (uint8_t)(v | 0x80);
-	m->bytes[m->bytes_n++] = (uint8_t)v;
-}
-
 /* What `field` is expected to be in an entry, of which `now` has what was read or written so far. */
 static uint64_t
 foreseen(const int64_t *before, unsigned field, const int64_t *now)
@@ -150,108 +57,10 @@ foreseen(const int64_t *before, unsigned field, const int64_t *now)
 	return v;
 }
 
-/* Small numbers of either sign become small ones without. */
-static uint64_t
-zigzag(uint64_t v)
-{
-	return v << 1 ^ (0 - (v >> 63));
-}
-
 static uint64_t
 unzigzag(uint64_t v)
 {
 	return v >> 1 ^ (0 - (v & 1));
-}
-
-static void
-put_fields(struct moves *m, const int64_t *v, const int64_t *before)
-{
-	uint64_t delta[POSITION_FIELDS], mask = 0;
-
-	for (unsigned i = 0; i < POSITION_FIELDS; i++) {
-		unsigned f = field_of_bit[i];
-
-		delta[i] = (uint64_t)v[f] - foreseen(before, f, v);
-		mask |= (uint64_t)(delta[i] != 0) << i;
-	}
-	put_varint(m, mask << 2 | MOVE_PUT);
-	for (unsigned i = 0; i < POSITION_FIELDS; i++)
-		if (delta[i] != 0)
-			put_varint(m, zigzag(delta[i]));
-}
-
-static size_t
-shared_bytes(struct str a, struct str b)
-{
-	size_t n = 0;
-
-	while (n < a.n && n < b.n && a.p[n] == b.p[n])
-		n++;
-	return n;
-}
-
-static int
-put_entry(struct moves *m, const struct move_ref *r, const struct move_ref *last,
-	const int64_t *before)
-{
-	bool other = !last || last->move->queue != r->move->queue;
-	size_t shared = other ? 0 : shared_bytes(last->key, r->key);
-	void *bytes = reserve(m->bytes, &m->bytes_cap, m->bytes_n + ENTRY_MAX + r->key.n, 1);
-
-	if (!bytes)
-		return -ENOMEM;
-	m->bytes = bytes;
-	put_varint(m, shared << 1 | other);
-	if (other)
-		put_varint(m, (uint64_t)r->move->queue);
-	put_varint(m, r->key.n - shared);
-	if (r->key.n > shared)
-		memcpy(m->bytes + m->bytes_n, r->key.p + shared, r->key.n - shared);
-	m->bytes_n += r->key.n - shared;
-	if (r->move->kind == MOVE_PUT)
-		put_fields(m, r->move->v, before);
-	else
-		put_varint(m, r->move->kind);
-	return 0;
-}
-
-/* Superseded by the next, or by the end of its queue. */
-static bool
-outdated(const struct moves *m, size_t i, const struct move *queue_end)
-{
-	const struct move_ref *r = &m->order[i];
-
-	if (queue_end && queue_end->queue == r->move->queue && r->move < queue_end)
-		return true;
-	return i + 1 < m->n && r[1].move->queue == r->move->queue && str_eq(r[1].key, r->key);
-}
-
-int
-moves_encode(struct moves *m, struct str *out)
-{
-	static const int64_t zeros[POSITION_FIELDS];
-	const int64_t *before = zeros;
-	const struct move_ref *last = NULL;
-	const struct move *queue_end = NULL;
-
-	m->bytes_n = 0;
-	if (m->n > 0 && sort(m))
-		return -ENOMEM;
-	for (size_t i = 0; i < m->n; i++) {
-		const struct move_ref *r = &m->order[i];
-
-		if (outdated(m, i, queue_end))
-			continue;
-		if (put_entry(m, r, last, before))
-			return -ENOMEM;
-		if (r->move->kind == MOVE_QUEUE_REMOVED)
-			queue_end = r->move;
-		if (r->move->kind == MOVE_PUT)
-			before = r->move->v;
-		last = r;
-	}
-	*out = (struct str){ (const char *)m->bytes, m->bytes_n };
-	return 0;
 }
 
 /* ---- reading ---- */

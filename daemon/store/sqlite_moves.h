@@ -1,10 +1,10 @@
 /*
- * Positions as they stand in the log of moves, and their merge.
+ * The log of moves as schema 2 had it, and its merge: for reading such databases.
  *
- * A group's changes of jobs become one run of bytes, in (queue, key) order, each
- * as the difference from the one before: a move takes about twenty bytes instead
- * of a page. Runs of several groups are merged as they are read; of what several
- * say about a job the newest counts. Nothing here knows SQLite.
+ * A group's changes of jobs are one run of bytes, in (queue, key) order, each
+ * as the difference from the one before. Runs of several groups are merged as they
+ * are read; of what several say about a job the newest counts. Nothing here knows
+ * SQLite.
  *
  *   entry   varint: bytes of the key shared with the last one * 2 + (other queue);
  *           then varint queue; varint bytes of the rest, the rest;
@@ -20,47 +20,13 @@
 #include <stdint.h>
 
 #include "engine/engine.h"
-#include "store/sqlite_schema.h"
+#include "store/position.h"
 
 enum move_kind {
 	MOVE_PUT,          /* the job stands there now */
 	MOVE_REMOVED,      /* there is no such job */
 	MOVE_QUEUE_REMOVED /* nothing older of this queue counts; its key is empty */
 };
-
-#define X(f, ...) POSITION_##f,
-enum { JOB_FIELDS(X) POSITION_FIELDS };
-#undef X
-
-struct move {
-	int64_t queue;
-	enum move_kind kind;
-	size_t key_at, key_n;
-	int64_t v[POSITION_FIELDS]; /* of MOVE_PUT, in the order of JOB_FIELDS */
-};
-
-/* What a group changed, in the order it came. Zeroed is empty. */
-struct moves {
-	struct move *v; /* owned */
-	size_t n, cap;
-	char *keys; /* owned */
-	size_t keys_n, keys_cap;
-	struct move_ref *order; /* owned */
-	uint8_t *bytes;         /* owned */
-	size_t bytes_n, bytes_cap;
-};
-
-/* `j` is of MOVE_PUT alone. Everything is copied. 0 or -ENOMEM. */
-int
-moves_add(struct moves *m, enum move_kind kind, int64_t queue, struct str key,
-	const struct job_saved *j);
-/* The whole as bytes, borrowed until the next call. 0 or -ENOMEM. */
-int
-moves_encode(struct moves *m, struct str *out);
-void
-moves_clear(struct moves *m);
-void
-moves_done(struct moves *m);
 
 struct merge;
 

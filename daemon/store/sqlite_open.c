@@ -80,7 +80,8 @@ sq_prepare(struct sqlite_store *st, int n)
 static int
 prepare_all(struct sqlite_store *st, struct store_error *err)
 {
-	int rc = sq_prepare(st, st->schema < SCHEMA_WITH_MOVED ? Q_OF_SCHEMA_1 : Q_COUNT);
+	static const int n[] = { 0, Q_OF_SCHEMA_1, Q_OF_SCHEMA_2, Q_OF_SCHEMA_2, Q_COUNT };
+	int rc = sq_prepare(st, n[st->schema]);
 
 	return rc ? sq_fail(st, rc, err, "tables") : 0;
 }
@@ -131,7 +132,6 @@ open_existing(struct sqlite_store *st, const struct sqlite_look *l, struct store
 	st->log_is_ours = !l->has_log;
 	st->page_size = l->page_size;
 	st->schema = l->schema;
-	st->moved_stale = true;
 	/* Without it nothing is set aside. */
 	st->file_fd = open(st->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	rc = connect_to(st, err);

@@ -2,15 +2,14 @@
  * The puts of a group. They can't fail by themselves: the first failure is kept,
  * what follows is dropped, and the commit tells.
  *
- * A job that only moved goes into the log of moves alone. When its payloads changed,
- * their rows are written first and the job's row then says where they are; it is
- * in the log as well, which counts more (sqlite_moved.c). A row
- * of `payload` keeps its place as long as the job has a payload of that kind.
+ * The position of a job goes into the log of moves alone (sqlite_log.c); its row has
+ * what does not move and is written when the job is new or its payload changes.
  */
 #include <errno.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "store/payload_bytes.h"
 #include "store/sqlite_int.h"
 
 static void
@@ -46,15 +45,6 @@ put_store(void *ctx)
 	wq_assert(st->in_group);
 	st->stats.puts++;
 	return st;
-}
-
-/* Into the log of moves, unless this group does without. */
-static void
-log_move(struct sqlite_store *st, enum move_kind kind, int64_t queue, struct str key,
-	const struct job_saved *j)
-{
-	if (!st->direct)
-		note(st, moves_add(&st->moves, kind, queue, key, j));
 }
 
 /* ---- queues ---- */
@@ -139,214 +129,103 @@ queue_put(void *ctx, struct str name, const struct queue_settings *s, bool pause
 		put_setting(st, id, s, &queue_setting_table[i]);
 }
 
+/* Its jobs and runs have gone before it. */
 static void
 queue_remove(void *ctx, struct str name)
 {
-	static const enum statement all[] = { Q_PAYLOADS_REMOVE, Q_JOBS_REMOVE, Q_RUNS_REMOVE,
-		Q_SETTINGS_REMOVE, Q_QUEUE_REMOVE };
+	static const enum statement all[] = { Q_SETTINGS_REMOVE, Q_QUEUE_REMOVE };
 	struct sqlite_store *st = put_store(ctx);
 	int64_t id = st->failed ? 0 : queue_find(st, name);
 
 	for (size_t i = 0; id && i < ARRAY_SIZE(all) && !st->failed; i++)
 		run_on(st, all[i], id);
-	if (id) {
-		/* What is being folded could still bring jobs of it back. */
-		sq_moved_abandon(st);
-		log_move(st, MOVE_QUEUE_REMOVED, id, STR_NONE, NULL);
-	}
 	st->queue_name_len = 0;
-}
-
-/* ---- payloads ---- */
-
-static void
-put_u32(char *dst, size_t v)
-{
-	for (int i = 0; i < 4; i++)
-		dst[i] = (char)(v >> 8 * i);
-}
-
-static int
-grow(char **p, size_t n)
-{
-	char *q = x_realloc(*p, n, 1);
-
-	if (!q)
-		return -ENOMEM;
-	*p = q;
-	return 0;
-}
-
-/*
- * One part is stored as it is, with no sizes; several, or a command, are joined, their sizes beside
- * them in four bytes each, least first. Where the first is a command a byte more says so.
- */
-static int
-join(struct sqlite_store *st, const struct str *parts, size_t n, bool command, struct str *sizes,
-	struct str *data)
-{
-	size_t bytes = 0, at = 0;
-	int rc;
-
-	*sizes = STR_NONE;
-	*data = parts[0];
-	if (n == 1 && !command)
-		return 0;
-	for (size_t i = 0; i < n; i++)
-		bytes += parts[i].n;
-	rc = grow(&st->sizes, n * 4 + 1);
-	if (!rc)
-		rc = grow(&st->data, bytes);
-	if (rc)
-		return rc;
-	for (size_t i = 0; i < n; i++) {
-		put_u32(st->sizes + 4 * i, parts[i].n);
-		if (parts[i].n > 0)
-			memcpy(st->data + at, parts[i].p, parts[i].n);
-		at += parts[i].n;
-	}
-	st->sizes[n * 4] = PAYLOAD_COMMAND_MARK;
-	*sizes = (struct str){ st->sizes, n * 4 + command };
-	*data = (struct str){ st->data, bytes };
-	return 0;
-}
-
-/* Brings the payload row `id` (0: none yet) up to date. Returns its id, 0 when none is needed. */
-static int64_t
-put_payload(struct sqlite_store *st, int64_t id, int64_t queue, struct str key,
-	const struct str *parts, size_t n, bool command)
-{
-	struct row r = row_begin(st->q[Q_PAYLOAD_PUT], ROW_PAYLOAD);
-	struct str sizes, data;
-	int rc;
-
-	if (n == 0) {
-		if (id)
-			run_on(st, Q_PAYLOAD_REMOVE, id);
-		return 0;
-	}
-	rc = join(st, parts, n, command, &sizes, &data);
-	if (rc) {
-		note(st, rc);
-		return id;
-	}
-	row_mix_int(&r, queue);
-	row_mix_blob(&r, key);
-	if (id)
-		row_plain_int(&r, id);
-	else
-		row_plain_null(&r);
-	row_blob(&r, sizes);
-	row_blob(&r, data);
-	(void)row_end(&r);
-	run_row(st, &r, Q_PAYLOAD_PUT);
-	return id ? id : sqlite3_last_insert_rowid(st->db);
-}
-
-/* Where the job's payloads are; 0 for none. */
-static void
-find_payloads(struct sqlite_store *st, int64_t queue, struct str key, int64_t ids[2])
-{
-	sqlite3_stmt *q = st->q[Q_JOB_PAYLOADS];
-	struct row r = row_begin(q, ROW_NONE);
-	int rc;
-
-	row_plain_int(&r, queue);
-	row_blob(&r, key);
-	rc = r.rc ? r.rc : sqlite3_step(q);
-	for (int i = 0; i < 2; i++)
-		ids[i] = rc == SQLITE_ROW ? sqlite3_column_int64(q, i) : 0;
-	note(st, sq_error(st, rc));
-	(void)sqlite3_reset(q);
 }
 
 /* ---- jobs ---- */
 
-static void
-fill_job(struct row *r, int64_t queue, const struct job_saved *j)
+static int
+bind_payload(struct row *r, struct bytes *b, const struct str *parts, size_t n, bool command)
 {
-	row_int(r, queue);
-	row_blob(r, j->key);
-#define X(f, ...) row_int(r, (int64_t)j->f);
-	JOB_FIELDS(X)
-#undef X
-	(void)row_end(r);
-}
-
-static void
-plain_id(struct row *r, int64_t id)
-{
-	if (id)
-		row_plain_int(r, id);
-	else
+	row_mix_int(r, n > 0);
+	if (n == 0) {
 		row_plain_null(r);
+		return 0;
+	}
+	if (parts_join(b, parts, n, command))
+		return -ENOMEM;
+	row_blob(r, (struct str){ (const char *)b->p, b->n });
+	return 0;
 }
 
-static void
-job_straight(struct sqlite_store *st, int64_t queue, const struct job_saved *j)
+int
+sq_put_job_row(struct sqlite_store *st, sqlite3_stmt *q, int64_t queue, const struct job_saved *j)
 {
-	struct row r = row_begin(st->q[Q_JOB_MOVE], ROW_JOB);
+	struct row r = row_begin(q, ROW_JOB_NAME);
+	int rc;
 
-	fill_job(&r, queue, j);
-	run_row(st, &r, Q_JOB_MOVE);
+	row_int(&r, j->id);
+	row_int(&r, queue);
+	row_blob(&r, j->key);
+	rc = bind_payload(&r, &st->payload[0], j->parts, j->n_parts, j->command);
+	if (!rc)
+		rc = bind_payload(
+			&r, &st->payload[1], j->run_parts, j->n_run_parts, j->run_command);
+	if (rc)
+		return rc;
+	rc = row_end_short(&r);
+	if (!rc)
+		rc = sqlite3_step(q);
+	rc = sq_error(st, rc);
+	(void)sqlite3_reset(q);
+	return rc;
 }
 
-static void
-job_with_payload(struct sqlite_store *st, int64_t queue, const struct job_saved *j)
+static bool
+has_row(struct sqlite_store *st, uint32_t id)
 {
-	struct row r = row_begin(st->q[Q_JOB_PUT], ROW_JOB);
-	int64_t ids[2];
+	int64_t there = 0;
+	int rc = sq_error(st, sqlite3_bind_int64(st->q[Q_JOB_THERE], 1, id));
 
-	find_payloads(st, queue, j->key, ids);
-	if (!st->failed)
-		ids[0] = put_payload(st, ids[0], queue, j->key, j->parts, j->n_parts, j->command);
-	if (!st->failed)
-		ids[1] = put_payload(
-			st, ids[1], queue, j->key, j->run_parts, j->n_run_parts, j->run_command);
-	if (st->failed)
-		return;
-	fill_job(&r, queue, j);
-	plain_id(&r, ids[0]);
-	plain_id(&r, ids[1]);
-	run_row(st, &r, Q_JOB_PUT);
+	note(st, rc ? rc : sq_number(st, Q_JOB_THERE, &there));
+	return there != 0;
 }
 
 static void
 job_put(void *ctx, const struct job_saved *j)
 {
 	struct sqlite_store *st = put_store(ctx);
-	int64_t queue = st->failed ? 0 : queue_of(st, j->queue);
-	struct job_saved row = *j;
+	struct job_saved row;
+	int64_t queue;
 
 	if (st->failed)
 		return;
+	wq_assert(j->id > 0 && j->id <= JOB_ID_MAX);
+	if (j->moved) {
+		note(st, sq_log_add(st, ENTRY_MOVED, j->id, j));
+		return;
+	}
+	row = *j;
 	row.boot = st->pub.meta.boot;
-	if (row.payload_changed)
-		job_with_payload(st, queue, &row);
-	else if (st->direct)
-		job_straight(st, queue, &row);
-	log_move(st, MOVE_PUT, queue, row.key, &row);
+	queue = row.payload_changed || !has_row(st, row.id) ? queue_of(st, row.queue) : 0;
+	if (queue && !st->failed)
+		note(st, sq_put_job_row(st, st->q[Q_JOB_PUT], queue, &row));
+	if (!st->failed)
+		note(st, sq_log_add(st, ENTRY_PUT, row.id, &row));
 }
 
 static void
-job_remove(void *ctx, struct str queue_name, struct str key)
+job_remove(void *ctx, struct str queue, struct str key, uint32_t id)
 {
 	struct sqlite_store *st = put_store(ctx);
-	int64_t queue = st->failed ? 0 : queue_find(st, queue_name), ids[2];
-	struct row r = row_begin(st->q[Q_JOB_REMOVE], ROW_NONE);
 
-	if (st->failed || !queue)
-		return;
-	find_payloads(st, queue, key, ids);
-	for (int i = 0; i < 2 && !st->failed; i++)
-		if (ids[i])
-			run_on(st, Q_PAYLOAD_REMOVE, ids[i]);
+	(void)queue, (void)key;
 	if (st->failed)
 		return;
-	row_plain_int(&r, queue);
-	row_blob(&r, key);
-	run_row(st, &r, Q_JOB_REMOVE);
-	log_move(st, MOVE_REMOVED, queue, key, NULL);
+	wq_assert(id > 0 && id <= JOB_ID_MAX);
+	run_on(st, Q_JOB_REMOVE, id);
+	if (!st->failed)
+		note(st, sq_log_add(st, ENTRY_REMOVED, id, NULL));
 }
 
 /* ---- runs, answers, completions ---- */
@@ -464,8 +343,8 @@ sq_put_init(struct sqlite_store *st)
 void
 sq_put_done(struct sqlite_store *st)
 {
-	x_free(st->sizes);
-	x_free(st->data);
+	bytes_done(&st->payload[0]);
+	bytes_done(&st->payload[1]);
 }
 
 void

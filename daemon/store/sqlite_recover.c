@@ -1,27 +1,27 @@
 /*
- * Reading everything back: queues, their jobs in key order, runs, answers,
+ * Reading everything back: queues, jobs in the order of their numbers, runs, answers,
  * completions.
  *
- * One row is in memory at a time, and the log of moves, which has a cap. Rows of
- * jobs and log are in the same order, so that one pass over both gives every job
- * with the newest that is known of it; payloads are looked up as their jobs come.
- * Nothing is sorted and nothing written, so that a database found damaged half-way is
- * still as it was.
+ * Rows of jobs, blocks of positions and the log of moves are in the same order of
+ * numbers, the log after it was laid over a range of them: one pass over the first two
+ * gives every job with the newest that is known of it. In memory are one row, one
+ * block and one range, whatever the number of jobs. Nothing is sorted and nothing
+ * written, so that a database found damaged half-way is still as it was.
  */
 #include <errno.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "store/payload_bytes.h"
 #include "store/sqlite_int.h"
 #include "store/store_error.h"
 
 #define PROGRESS_EVERY 4096
 
-struct part_list {
-	struct str *v; /* owned */
-	size_t n, cap;
-	bool command; /* the first is one */
+struct queue_name {
+	int64_t id;
+	struct str name; /* owned */
 };
 
 struct recovery {
@@ -29,14 +29,24 @@ struct recovery {
 	const struct recover_sink *sink;
 	struct store_error *err;
 	uint64_t done, total;
-	/* what is being read */
+	/* by id */
+	struct queue_name *queues; /* owned */
+	size_t n_queues, cap_queues;
+	/* the queue that is being read */
 	int64_t queue;
 	struct str queue_name;
 	struct queue_settings settings;
+	/* jobs */
 	struct part_list parts, run_parts;
-	struct merge *log; /* owned; NULL in a database of schema 1 */
-	struct moved next; /* of the log, when has_next */
-	bool has_next;
+	struct overlay log;   /* of the range that is being read */
+	uint32_t top;         /* no number is greater */
+	int64_t log_last;     /* 0: the log is empty */
+	uint32_t range_end;   /* first number behind the range */
+	uint32_t last;        /* number of the job before */
+	bool has_block, more; /* `block` is number `block_at`; Q_BLOCKS may have another */
+	uint32_t block_at;
+	uint16_t block_seen; /* those that a job was found for */
+	struct block block;
 };
 
 static int
@@ -113,7 +123,9 @@ open_queue(struct recovery *rv, sqlite3_stmt *q, bool *paused)
 	rv->queue = sqlite3_column_int64(q, 0);
 	rv->queue_name = row_get_blob(&r);
 	*paused = row_get_int(&r, 0, 1) != 0;
-	return row_close(&r) ? damaged(rv, "a queue does not match its sum") : 0;
+	if (row_close(&r) || rv->queue_name.n == 0)
+		return damaged(rv, "a queue does not match its sum");
+	return 0;
 }
 
 static int
@@ -122,6 +134,30 @@ bind_queue(struct recovery *rv, enum statement s)
 	int rc = sqlite3_bind_int64(rv->st->q[s], 1, rv->queue);
 
 	return rc ? sq_fail(rv->st, rc, rv->err, "read") : 0;
+}
+
+/* For the jobs that name it; rows come in the order of ids. */
+static int
+remember_queue(struct recovery *rv)
+{
+	struct queue_name *v = rv->queues;
+	char *name;
+
+	if (rv->n_queues == rv->cap_queues) {
+		size_t cap = rv->cap_queues ? rv->cap_queues * 2 : 16;
+
+		v = x_realloc(v, cap, sizeof *v);
+		if (v) {
+			rv->queues = v;
+			rv->cap_queues = cap;
+		}
+	}
+	name = v ? x_strndup(rv->queue_name.p, rv->queue_name.n) : NULL;
+	if (!name)
+		return store_fail(rv->err, -ENOMEM, rv->st->path, "read: %s", err_str(-ENOMEM));
+	rv->queue_name.p = name;
+	rv->queues[rv->n_queues++] = (struct queue_name){ rv->queue, rv->queue_name };
+	return 0;
 }
 
 static int
@@ -137,250 +173,275 @@ queue_row(struct recovery *rv, sqlite3_stmt *q)
 		rc = each_row(rv, Q_SETTINGS, setting_row);
 	if (rc)
 		return rc;
-	rc = rv->sink->queue(rv->sink->ctx, rv->queue_name, &rv->settings, paused);
-	return handed_over(rv, rc, "queue");
+	rc = remember_queue(rv);
+	if (!rc)
+		rc = handed_over(rv,
+			rv->sink->queue(rv->sink->ctx, rv->queue_name, &rv->settings, paused),
+			"queue");
+	return rc;
 }
 
 /* ---- payloads ---- */
 
-static uint32_t
-get_u32(const char *p)
+static struct str
+get_payload(struct row *r)
 {
-	const uint8_t *b = (const uint8_t *)p;
+	bool there = sqlite3_column_type(r->q, r->col) != SQLITE_NULL;
 
-	return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+	row_mix_int(r, there);
+	if (there)
+		return row_get_blob(r);
+	r->col++;
+	return STR_NONE;
 }
 
-static int
-reserve_parts(struct part_list *l, size_t n)
-{
-	struct str *v;
+/* ---- where jobs stand ---- */
 
-	if (n <= l->cap)
+/* The log as it is laid over the numbers from `first` on. An empty one needs no memory. */
+static int
+open_range(struct recovery *rv, uint32_t first)
+{
+	uint32_t span = overlay_span(rv->top);
+	int64_t at = rv->st->log.first;
+	int rc = 0;
+
+	rv->range_end = first + span;
+	if (rv->log_last == 0)
 		return 0;
-	v = x_realloc(l->v, n, sizeof *v);
-	if (!v)
-		return -ENOMEM;
-	l->v = v;
-	l->cap = n;
+	rc = overlay_begin(&rv->log, first, span);
+	if (!rc)
+		rc = sq_log_read(rv->st, &rv->log, &at, rv->log_last, SIZE_MAX);
+	if (rc == ERR_DAMAGED)
+		return damaged(rv, "the log of moves does not match its sums");
+	return rc ? store_fail(rv->err, rc, rv->st->path, "read: %s", err_str(rc)) : 0;
+}
+
+/* A position without a job is one that the log says was removed. */
+static int
+close_block(struct recovery *rv)
+{
+	struct position unused;
+
+	for (unsigned i = 0; rv->has_block && i < BLOCK_JOBS; i++)
+		if (rv->block.there & ~rv->block_seen & 1u << i &&
+			overlay_apply(&rv->log, rv->block_at * BLOCK_JOBS + i, true, &unused) !=
+				OVERLAY_REMOVED)
+			return damaged(rv, "a position is of a job that is missing");
+	rv->has_block = false;
 	return 0;
 }
 
-/* Takes joined parts apart (see sqlite_put.c). 0, -ENOMEM or ERR_DAMAGED. */
 static int
-split(struct part_list *l, struct str sizes, struct str data)
+next_block(struct recovery *rv)
 {
-	size_t n, at = 0;
+	sqlite3_stmt *q = rv->st->q[Q_BLOCKS];
+	int step = sqlite3_step(q);
+	size_t bytes;
 
-	l->command = sizes.n % 4 == 1 && sizes.p[sizes.n - 1] == PAYLOAD_COMMAND_MARK;
-	sizes.n -= l->command;
-	n = sizes.n ? sizes.n / 4 : 1;
-	if (reserve_parts(l, n))
-		return -ENOMEM;
-	l->n = n;
-	if (sizes.n == 0) {
-		l->v[0] = data;
+	rv->more = step == SQLITE_ROW;
+	if (step == SQLITE_DONE)
 		return 0;
-	}
-	for (size_t i = 0; i < n; i++) {
-		size_t size = get_u32(sizes.p + 4 * i);
-
-		if (size > data.n - at)
-			return ERR_DAMAGED;
-		l->v[i] = (struct str){ data.n ? data.p + at : NULL, size };
-		at += size;
-	}
-	return at == data.n && sizes.n % 4 == 0 ? 0 : ERR_DAMAGED;
+	if (step != SQLITE_ROW)
+		return sq_fail(rv->st, step, rv->err, "read");
+	if (sq_block_row(q, &rv->block_at, &rv->block, &bytes))
+		return damaged(rv, "positions do not match their sum");
+	rv->has_block = true;
+	rv->block_seen = 0;
+	return 0;
 }
 
-/* Reads payload row `id` (0: none); what is in `l` is borrowed until `s` is reset. */
+/* To the block of `number`, or the first behind it. */
 static int
-read_payload(struct recovery *rv, enum statement s, int64_t id, struct str key, struct part_list *l)
+seek_block(struct recovery *rv, uint32_t number)
 {
-	sqlite3_stmt *q = rv->st->q[s];
-	struct str sizes, data;
-	struct row r;
-	int rc;
+	int rc = 0;
 
-	l->n = 0;
-	l->command = false;
-	if (!id)
+	while (!rc && (rv->has_block ? rv->block_at < number : rv->more)) {
+		rc = close_block(rv);
+		if (!rc)
+			rc = next_block(rv);
+	}
+	return rc;
+}
+
+/* All jobs of the range have been read. */
+static int
+close_range(struct recovery *rv)
+{
+	int rc = seek_block(rv, block_of(rv->range_end));
+
+	if (!rc && overlay_left(&rv->log))
+		rc = damaged(rv, "a move is of a job that is missing");
+	return rc;
+}
+
+static int
+next_range(struct recovery *rv)
+{
+	int rc = close_range(rv);
+
+	return rc ? rc : open_range(rv, rv->range_end);
+}
+
+/* Where job `id` stands, by block and log. */
+static int
+find_position(struct recovery *rv, uint32_t id, struct position *p)
+{
+	unsigned slot = id % BLOCK_JOBS;
+	bool was;
+	int rc = 0, word;
+
+	while (!rc && id >= rv->range_end)
+		rc = next_range(rv);
+	if (!rc)
+		rc = seek_block(rv, block_of(id));
+	if (rc)
+		return rc;
+	was = rv->has_block && rv->block_at == block_of(id) && rv->block.there >> slot & 1;
+	if (was) {
+		*p = rv->block.p[slot];
+		rv->block_seen |= (uint16_t)(1u << slot);
+	}
+	word = overlay_apply(&rv->log, id, was, p);
+	overlay_seen(&rv->log, id);
+	if (word == OVERLAY_THERE || (word == OVERLAY_NOTHING && was))
 		return 0;
-	rc = sqlite3_bind_int64(q, 1, id);
-	if (!rc)
-		rc = sqlite3_step(q);
-	if (rc == SQLITE_DONE)
-		return damaged(rv, "the payload of a job is missing");
-	if (rc != SQLITE_ROW)
-		return sq_fail(rv->st, rc, rv->err, "read");
-	r = row_open(q, ROW_PAYLOAD, 0);
-	row_mix_int(&r, rv->queue);
-	row_mix_blob(&r, key);
-	sizes = row_get_blob(&r);
-	data = row_get_blob(&r);
-	rc = row_close(&r);
-	if (!rc)
-		rc = split(l, sizes, data);
-	if (rc == -ENOMEM)
-		return store_fail(rv->err, rc, rv->st->path, "read: %s", err_str(rc));
-	return rc ? damaged(rv, "the payload of a job does not match its sum") : 0;
+	return damaged(rv, "the position of a job is missing");
 }
 
 /* ---- jobs ---- */
 
-static int
-read_payloads(struct recovery *rv, struct job_saved *j, int64_t id, int64_t run_id)
+static struct str
+name_of(struct recovery *rv, int64_t id)
 {
+	size_t from = 0, to = rv->n_queues;
+
+	if (id == rv->queue)
+		return rv->queue_name;
+	while (from < to) {
+		size_t mid = (from + to) / 2;
+
+		if (rv->queues[mid].id < id)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	if (from == rv->n_queues || rv->queues[from].id != id)
+		return STR_NONE;
+	rv->queue = id;
+	rv->queue_name = rv->queues[from].name;
+	return rv->queue_name;
+}
+
+static int
+hand_over_job(struct recovery *rv, int64_t queue, struct job_saved *j)
+{
+	j->queue = name_of(rv, queue);
+	if (j->queue.n == 0)
+		return damaged(rv, "a job is of a queue that is missing");
 	/* What a finished instance left behind is of no use. */
-	bool kept = j->pending != JOB_IDLE || j->running || j->dead;
-	bool both = j->pending != JOB_IDLE && j->running;
-	int rc = read_payload(rv, Q_PAYLOAD_GET, kept ? id : 0, j->key, &rv->parts);
+	if (j->pending == JOB_IDLE && !j->running && !j->dead)
+		j->n_parts = 0;
+	if (j->pending == JOB_IDLE || !j->running)
+		j->n_run_parts = 0;
+	return handed_over(rv, rv->sink->job(rv->sink->ctx, j), "job");
+}
+
+static int
+read_payloads(struct recovery *rv, struct job_saved *j, struct str own, struct str run)
+{
+	int rc = parts_split(&rv->parts, own);
 
 	if (!rc)
-		rc = read_payload(rv, Q_RUN_PAYLOAD_GET, both ? run_id : 0, j->key, &rv->run_parts);
+		rc = parts_split(&rv->run_parts, run);
+	if (rc == -ENOMEM)
+		return store_fail(rv->err, rc, rv->st->path, "read: %s", err_str(rc));
 	j->parts = rv->parts.v;
 	j->n_parts = rv->parts.n;
-	j->command = rv->parts.command;
-	j->run_command = rv->run_parts.command;
 	j->run_parts = rv->run_parts.v;
 	j->n_run_parts = rv->run_parts.n;
-	return rc;
-}
-
-/* A job with the payloads that its row names (0: none). */
-static int
-hand_over_job(struct recovery *rv, struct job_saved *j, int64_t id, int64_t run_id)
-{
-	int rc = read_payloads(rv, j, id, run_id);
-
-	if (!rc)
-		rc = handed_over(rv, rv->sink->job(rv->sink->ctx, j), "job");
-	(void)sqlite3_reset(rv->st->q[Q_PAYLOAD_GET]);
-	(void)sqlite3_reset(rv->st->q[Q_RUN_PAYLOAD_GET]);
-	return rc;
-}
-
-static int
-next_move(struct recovery *rv)
-{
-	int rc = rv->log ? merge_next(rv->log, &rv->next) : 0;
-
-	if (rc < 0)
-		return damaged(rv, "the log of moves does not make sense");
-	rv->has_next = rc > 0;
-	return 0;
-}
-
-/* What the log says next is of the queue that is being read. */
-static bool
-move_of_queue(const struct recovery *rv)
-{
-	return rv->has_next && rv->next.queue == rv->queue;
-}
-
-static void
-take_position(struct job_saved *j, const int64_t *v)
-{
-#define X(f, ...) j->f = (__typeof__(j->f))v[POSITION_##f];
-	JOB_FIELDS(X)
-#undef X
-}
-
-/* A job that has no row yet. */
-static int
-moved_job(struct recovery *rv)
-{
-	struct job_saved j = { .queue = rv->queue_name, .key = rv->next.key };
-	int rc = 0;
-
-	if (!rv->next.removed) {
-		take_position(&j, rv->next.v);
-		rc = hand_over_job(rv, &j, 0, 0);
-	}
-	return rc ? rc : next_move(rv);
-}
-
-/* Reads the row's own position. */
-static int
-read_job(struct recovery *rv, sqlite3_stmt *q, struct job_saved *j, int64_t ids[2])
-{
-	struct row r = row_open(q, ROW_JOB, 0);
-
-	row_mix_int(&r, rv->queue);
-	j->key = row_get_blob(&r);
-#define X(f, min, max) j->f = (__typeof__(j->f))row_get_int(&r, min, max);
-	JOB_FIELDS(X)
-#undef X
-	ids[0] = sqlite3_column_int64(q, r.col + 1);
-	ids[1] = sqlite3_column_int64(q, r.col + 2);
-	return row_close(&r) ? damaged(rv, "a job does not match its sum") : 0;
+	j->command = rv->parts.command;
+	j->run_command = rv->run_parts.command;
+	return rc ? damaged(rv, "the payload of a job does not make sense") : 0;
 }
 
 static int
 job_row(struct recovery *rv, sqlite3_stmt *q)
 {
-	struct job_saved j = { .queue = rv->queue_name };
-	int64_t ids[2];
-	int rc = read_job(rv, q, &j, ids), place = 1;
+	struct row r = row_open(q, ROW_JOB_NAME, 0);
+	uint32_t id = (uint32_t)row_get_int(&r, rv->last + 1ll, rv->top);
+	int64_t queue = row_get_int(&r, 1, INT64_MAX);
+	struct job_saved j = { .key = row_get_blob(&r) };
+	struct str own = get_payload(&r), run = get_payload(&r);
+	struct position p;
+	int rc;
 
-	while (!rc && move_of_queue(rv) && (place = moves_compare_keys(rv->next.key, j.key)) < 0)
-		rc = moved_job(rv);
+	if (row_close_short(&r))
+		return damaged(rv, "a job does not match its sum");
+	rv->last = id;
+	rc = find_position(rv, id, &p);
 	if (rc)
 		return rc;
-	if (!move_of_queue(rv) || place != 0)
-		return hand_over_job(rv, &j, ids[0], ids[1]);
-	if (!rv->next.removed) {
-		take_position(&j, rv->next.v);
-		rc = hand_over_job(rv, &j, ids[0], ids[1]);
-	}
-	return rc ? rc : next_move(rv);
+	position_to(&p, &j);
+	j.id = id;
+	rc = read_payloads(rv, &j, own, run);
+	return rc ? rc : hand_over_job(rv, queue, &j);
 }
 
 static int
-jobs_of_queue(struct recovery *rv, sqlite3_stmt *q)
+newest_jobs(struct recovery *rv)
 {
-	bool paused;
-	int rc = open_queue(rv, q, &paused);
+	int rc = sq_log_size(rv->st, &rv->top, &rv->log_last);
 
-	if (!rc && rv->has_next && rv->next.queue < rv->queue)
-		rc = damaged(rv, "a move is of a queue that is missing");
-	if (!rc)
-		rc = bind_queue(rv, Q_JOBS);
+	if (rc)
+		return store_fail(rv->err, rc, rv->st->path, "read: %s", err_str(rc));
+	rv->more = true;
+	rc = open_range(rv, 0);
 	if (!rc)
 		rc = each_row(rv, Q_JOBS, job_row);
-	while (!rc && move_of_queue(rv))
-		rc = moved_job(rv);
+	while (!rc && rv->range_end <= rv->top)
+		rc = next_range(rv);
+	if (!rc)
+		rc = close_range(rv);
+	(void)sqlite3_reset(rv->st->q[Q_BLOCKS]);
 	return rc;
 }
 
-static int
-open_moves(struct recovery *rv)
-{
-	int64_t last;
-	int rc;
+struct old_job {
+	struct recovery *rv;
+	int rc; /* of ours */
+};
 
-	if (!rv->st->q[Q_MOVED])
-		return 0;
-	rc = sq_moved_load(rv->st, &rv->log, &last);
+static int
+old_job(void *ctx, int64_t queue, const struct job_saved *j)
+{
+	struct old_job *o = ctx;
+	struct job_saved copy = *j;
+
+	o->rc = hand_over_job(o->rv, queue, &copy);
+	return o->rc;
+}
+
+/* As they are: the upgrade comes with the first change. */
+static int
+old_jobs(struct recovery *rv)
+{
+	struct old_job o = { rv, 0 };
+	const char *what = NULL;
+	int rc = sq_old_jobs(rv->st, old_job, &o, &what);
+
+	if (!rc || o.rc)
+		return o.rc;
 	if (rc == ERR_DAMAGED)
-		return damaged(rv, "the log of moves does not match its sums");
-	if (rc)
-		return store_fail(rv->err, rc, rv->st->path, "read: %s", err_str(rc));
-	return next_move(rv);
+		return damaged(rv, what ? what : "its tables do not make sense");
+	return store_fail(rv->err, rc, rv->st->path, "read: %s", err_str(rc));
 }
 
 static int
 all_jobs(struct recovery *rv)
 {
-	int rc = open_moves(rv);
-
-	if (!rc)
-		rc = each_row(rv, Q_QUEUES, jobs_of_queue);
-	if (!rc && rv->has_next)
-		rc = damaged(rv, "a move is of a queue that is missing");
-	merge_free(rv->log);
-	rv->log = NULL;
-	return rc;
+	rv->queue = 0;
+	return rv->st->schema == STORE_SCHEMA_VERSION ? newest_jobs(rv) : old_jobs(rv);
 }
 
 /* ---- runs, answers, completions ---- */
@@ -477,8 +538,12 @@ sq_recover(struct store *s, const struct recover_sink *sink, struct store_error 
 	int rc;
 
 	rc = recover_all(&rv);
+	for (size_t i = 0; i < rv.n_queues; i++)
+		x_free((char *)(uintptr_t)rv.queues[i].name.p);
+	x_free(rv.queues);
 	x_free(rv.parts.v);
 	x_free(rv.run_parts.v);
+	overlay_done(&rv.log);
 	if (!rc)
 		st->trusted = true;
 	return rc;

@@ -83,6 +83,19 @@ row_end(struct row *r)
 	return r->rc;
 }
 
+static int32_t
+short_sum(const struct row *r)
+{
+	return (int32_t)(uint32_t)(r->sum ^ r->sum >> 32);
+}
+
+int
+row_end_short(struct row *r)
+{
+	row_plain_int(r, short_sum(r));
+	return r->rc;
+}
+
 struct row
 row_open(sqlite3_stmt *q, enum row_kind kind, int col)
 {
@@ -129,6 +142,14 @@ int
 row_close(struct row *r)
 {
 	if (r->rc == 0 && (uint64_t)sqlite3_column_int64(r->q, r->col) != r->sum)
+		r->rc = ERR_DAMAGED;
+	return r->rc;
+}
+
+int
+row_close_short(struct row *r)
+{
+	if (r->rc == 0 && sqlite3_column_int64(r->q, r->col) != short_sum(r))
 		r->rc = ERR_DAMAGED;
 	return r->rc;
 }

@@ -28,7 +28,9 @@ enum row_kind {
 	ROW_RUN,
 	ROW_ANSWER,
 	ROW_COMPLETION,
-	ROW_MOVED
+	ROW_MOVED,
+	ROW_JOB_NAME,
+	ROW_BLOCK
 };
 
 struct row {
@@ -61,6 +63,10 @@ row_mix_blob(struct row *r, struct str s);
 int
 row_end(struct row *r);
 
+/* The same with a sum of 32 bits, for rows of which there are many. */
+int
+row_end_short(struct row *r);
+
 /* `col`: its first column in the result. */
 struct row
 row_open(sqlite3_stmt *q, enum row_kind kind, int col);
@@ -76,5 +82,7 @@ row_get_text(struct row *r, char *dst, size_t size);
 /* 0 when everything read was in order and the sum is right, else ERR_DAMAGED. */
 int
 row_close(struct row *r);
+int
+row_close_short(struct row *r);
 
 #endif

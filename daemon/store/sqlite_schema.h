@@ -1,21 +1,21 @@
 /*
- * The tables of schema 3 and the statements on them, as text.
+ * The tables of schema 4 and the statements on them, as text.
  *
- *   meta     one row: instance, boot and wall time of the last commit, owner
- *   queue    id, name; settings beside it, one row a setting, as text
- *   job      the position of a job, a row of about 120 bytes, rewritten whenever
- *            it moves; without rowid, in (queue, key) order: one b-tree instead
- *            of a table and its index, 30 % less on disk and no slower
- *   moved    the log of moves: what groups changed of jobs and is newer than the
- *            rows of `job`, a row a group (sqlite_moved.c)
- *   payload  the bytes of a pending or running instance; a move leaves them alone
- *   run      finished runs, in the order they ended
- *   answer   replies to requests with an idempotency id
+ *   meta      one row: instance, boot and wall time, owner
+ *   queue     id, name; settings beside it, one row a setting, as text
+ *   job       what does not move: number, queue, key, payloads. Written when it is made
+ *             and when a payload changes
+ *   position  where jobs stand, sixteen of neighbouring numbers a row (position.h)
+ *   moved     the log of moves: what groups changed of positions, a row a group, and
+ *             newer than the rows of `position` (sqlite_log.c); its last row has the
+ *             time of the last commit
+ *   run       finished runs, in the order they ended
+ *   answer    replies to requests with an idempotency id
  *   completion  those named completions that are stored
  *
- * Schema 1 had neither `moved` nor `completion`. Schema 3 has the tables of 2, and
- * two columns that say more: an answer's status has what was asked above its 16
- * bits (0: unknown), and the sizes of a payload may end with the mark of a command.
+ * Schemas 1 to 3 had a row of `job` with all of its position, and its payload in a
+ * table of their own: sqlite_old.c reads them, and makes them schema 4. From 3 on an
+ * answer's status has what was asked above its 16 bits (0: unknown).
  *
  * A field list gives the columns of a table, their order and the range that a
  * value must have when it is read back; the names are those of the struct.
@@ -27,7 +27,7 @@
 #define SCHEMA_APPLICATION_ID 0x57514431 /* "WQD1" */
 
 /* clang-format off */
-/* struct job_saved: field, least, greatest. Queue and key come before, the sum behind. */
+/* struct job_saved: field, least, greatest. In no column of their own: see position.h. */
 #define JOB_FIELDS(X) \
 	X(pending,            JOB_IDLE, JOB_READY) \
 	X(running,            0, 1) \
@@ -91,9 +91,18 @@
 #define AS_PARAMETER(f, ...)  "?, "
 #define AS_EXCLUDED(f, ...)   #f " = excluded." #f ", "
 
+/* `name`: of the table of jobs. */
+#define SCHEMA_JOBS(name) \
+	"CREATE TABLE " name " (" \
+	" id INTEGER PRIMARY KEY, queue INTEGER NOT NULL, key BLOB NOT NULL," \
+	" payload BLOB, run_payload BLOB, sum INTEGER NOT NULL) STRICT;" \
+	"CREATE TABLE position (" \
+	" block INTEGER PRIMARY KEY, positions BLOB NOT NULL, sum INTEGER NOT NULL) STRICT;"
+
 #define SCHEMA_MOVED \
 	"CREATE TABLE moved (" \
-	" id INTEGER PRIMARY KEY, moves BLOB NOT NULL, sum INTEGER NOT NULL) STRICT;"
+	" id INTEGER PRIMARY KEY, wall_ns INTEGER NOT NULL, moves BLOB NOT NULL," \
+	" sum INTEGER NOT NULL) STRICT;"
 
 #define SCHEMA_TABLES \
 	"CREATE TABLE meta (" \
@@ -106,14 +115,8 @@
 	"CREATE TABLE setting (" \
 	" queue INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL," \
 	" sum INTEGER NOT NULL, PRIMARY KEY (queue, name)) STRICT, WITHOUT ROWID;" \
-	"CREATE TABLE job (" \
-	" queue INTEGER NOT NULL, key BLOB NOT NULL, " JOB_FIELDS(AS_DEFINITION) \
-	" sum INTEGER NOT NULL, payload INTEGER, run_payload INTEGER," \
-	" PRIMARY KEY (queue, key)) STRICT, WITHOUT ROWID;" \
+	SCHEMA_JOBS("job") \
 	SCHEMA_MOVED SCHEMA_COMPLETION \
-	"CREATE TABLE payload (" \
-	" id INTEGER PRIMARY KEY, sizes BLOB NOT NULL, data BLOB NOT NULL," \
-	" sum INTEGER NOT NULL) STRICT;" \
 	"CREATE TABLE run (" \
 	" seq INTEGER PRIMARY KEY, queue INTEGER NOT NULL, key BLOB NOT NULL," \
 	" output BLOB NOT NULL, " RUN_FIELDS(AS_DEFINITION) \
@@ -129,14 +132,6 @@
 	" name BLOB PRIMARY KEY, " COMPLETION_FIELDS(AS_DEFINITION) \
 	" sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
 
-#define JOB_INSERT(more_columns, more_parameters, more_set) \
-	"INSERT INTO job (queue, key, " JOB_FIELDS(AS_COLUMN) "sum" more_columns ")" \
-	" VALUES (?, ?, " JOB_FIELDS(AS_PARAMETER) "?" more_parameters ")" \
-	" ON CONFLICT (queue, key) DO UPDATE SET " JOB_FIELDS(AS_EXCLUDED) \
-	"sum = excluded.sum" more_set
-
-#define PAYLOAD_GET "SELECT sizes, data, sum FROM payload WHERE id = ?"
-
 /* Prepared once, at open. */
 #define STATEMENT_TABLE(X) \
 	X(Q_BEGIN,           "BEGIN IMMEDIATE") \
@@ -145,28 +140,16 @@
 	X(Q_META_GET,        "SELECT instance, boot, wall_ns, token, owner, sum FROM meta WHERE id = 1") \
 	X(Q_META_PUT,        "UPDATE meta SET instance = ?, boot = ?, wall_ns = ?, token = ?, owner = ?," \
 	                     " sum = ? WHERE id = 1 AND token = ?") \
+	X(Q_META_TOKEN,      "SELECT token FROM meta WHERE id = 1") \
 	X(Q_QUEUE_FIND,      "SELECT id FROM queue WHERE name = ?") \
 	X(Q_QUEUE_PUT,       "INSERT INTO queue (name, paused, sum) VALUES (?, ?, ?)" \
 	                     " ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, sum = excluded.sum") \
 	X(Q_QUEUE_REMOVE,    "DELETE FROM queue WHERE id = ?") \
 	X(Q_SETTING_PUT,     "INSERT OR REPLACE INTO setting (queue, name, value, sum) VALUES (?, ?, ?, ?)") \
 	X(Q_SETTINGS_REMOVE, "DELETE FROM setting WHERE queue = ?") \
-	X(Q_JOB_MOVE,        JOB_INSERT("", "", " WHERE sum <> excluded.sum")) \
-	X(Q_JOB_PUT,         JOB_INSERT(", payload, run_payload", ", ?, ?", \
-	                     ", payload = excluded.payload, run_payload = excluded.run_payload")) \
-	X(Q_JOB_PAYLOADS,    "SELECT payload, run_payload FROM job WHERE queue = ? AND key = ?") \
-	X(Q_JOB_REMOVE,      "DELETE FROM job WHERE queue = ? AND key = ?") \
-	X(Q_JOBS_REMOVE,     "DELETE FROM job WHERE queue = ?") \
-	X(Q_PAYLOAD_PUT,     "INSERT OR REPLACE INTO payload (id, sizes, data, sum) VALUES (?, ?, ?, ?)") \
-	X(Q_PAYLOAD_GET,     PAYLOAD_GET) \
-	X(Q_RUN_PAYLOAD_GET, PAYLOAD_GET) \
-	X(Q_PAYLOAD_REMOVE,  "DELETE FROM payload WHERE id = ?") \
-	X(Q_PAYLOADS_REMOVE, "DELETE FROM payload WHERE id IN (SELECT payload FROM job WHERE queue = ?1" \
-	                     " UNION ALL SELECT run_payload FROM job WHERE queue = ?1)") \
 	X(Q_RUN_ADD,         "INSERT OR REPLACE INTO run (seq, queue, key, output, " \
 	                     RUN_FIELDS(AS_COLUMN) "sum) VALUES (?, ?, ?, ?, " RUN_FIELDS(AS_PARAMETER) "?)") \
 	X(Q_RUN_REMOVE,      "DELETE FROM run WHERE seq = ?") \
-	X(Q_RUNS_REMOVE,     "DELETE FROM run WHERE queue = ?") \
 	X(Q_ANSWER_PUT,      "INSERT OR REPLACE INTO answer (id, queue, key, until_wall_ns, " \
 	                     ANSWER_FIELDS(AS_COLUMN) "sum) VALUES (?, ?, ?, ?, " \
 	                     ANSWER_FIELDS(AS_PARAMETER) "?)") \
@@ -175,34 +158,40 @@
 	                     " + (SELECT count(*) FROM run) + (SELECT count(*) FROM answer)") \
 	X(Q_QUEUES,          "SELECT id, name, paused, sum FROM queue ORDER BY id") \
 	X(Q_SETTINGS,        "SELECT name, value, sum FROM setting WHERE queue = ?") \
-	X(Q_JOBS,            "SELECT key, " JOB_FIELDS(AS_COLUMN) "sum, payload, run_payload FROM job" \
-	                     " WHERE queue = ? ORDER BY key") \
 	X(Q_RUNS,            "SELECT seq, queue, key, output, " RUN_FIELDS(AS_COLUMN) "r.sum, q.name" \
 	                     " FROM run r LEFT JOIN queue q ON q.id = r.queue ORDER BY r.seq") \
 	X(Q_ANSWERS,         "SELECT id, queue, key, until_wall_ns, " ANSWER_FIELDS(AS_COLUMN) "sum" \
 	                     " FROM answer ORDER BY until_wall_ns, id") \
-	X(Q_PAGE_COUNT,      "PRAGMA page_count") \
-	/* Tables that are not in a database of schema 1. */ \
-	X(Q_MOVED,           "SELECT id, moves, sum FROM moved ORDER BY id") \
-	X(Q_MOVED_COUNT,     "SELECT count(*), ifnull(sum(length(moves)), 0) FROM moved") \
-	X(Q_MOVED_LAST,      "SELECT max(id) FROM moved") \
-	X(Q_MOVED_PUT,       "INSERT INTO moved (id, moves, sum) VALUES (?, ?, ?)") \
-	X(Q_MOVED_REMOVE,    "DELETE FROM moved WHERE id <= ?") \
+	/* Not in schema 1. */ \
 	X(Q_COMPLETION_PUT,  "INSERT OR REPLACE INTO completion (name, " COMPLETION_FIELDS(AS_COLUMN) "sum)" \
 	                     " VALUES (?, " COMPLETION_FIELDS(AS_PARAMETER) "?)") \
 	X(Q_COMPLETION_REMOVE, "DELETE FROM completion WHERE name = ?") \
-	X(Q_COMPLETIONS,     "SELECT name, " COMPLETION_FIELDS(AS_COLUMN) "sum FROM completion ORDER BY name")
+	X(Q_COMPLETIONS,     "SELECT name, " COMPLETION_FIELDS(AS_COLUMN) "sum FROM completion ORDER BY name") \
+	/* Not so in schemas 1 to 3. */ \
+	X(Q_JOB_PUT,         "INSERT OR REPLACE INTO job (id, queue, key, payload, run_payload, sum)" \
+	                     " VALUES (?, ?, ?, ?, ?, ?)") \
+	X(Q_JOB_THERE,       "SELECT 1 FROM job WHERE id = ?") \
+	X(Q_JOB_REMOVE,      "DELETE FROM job WHERE id = ?") \
+	X(Q_JOB_TOP,         "SELECT max(ifnull((SELECT max(id) FROM job), 0)," \
+	                     " ifnull((SELECT max(block) * 16 + 15 FROM position), 0))") \
+	X(Q_JOBS,            "SELECT id, queue, key, payload, run_payload, sum FROM job ORDER BY id") \
+	X(Q_BLOCK_PUT,       "INSERT OR REPLACE INTO position (block, positions, sum) VALUES (?, ?, ?)") \
+	X(Q_BLOCK_GET,       "SELECT block, positions, sum FROM position WHERE block = ?") \
+	X(Q_BLOCK_REMOVE,    "DELETE FROM position WHERE block = ?") \
+	X(Q_BLOCKS,          "SELECT block, positions, sum FROM position ORDER BY block") \
+	X(Q_BLOCKS_BYTES,    "SELECT ifnull(sum(length(positions)), 0) FROM position") \
+	X(Q_MOVED,           "SELECT id, wall_ns, moves, sum FROM moved WHERE id >= ? AND id <= ? ORDER BY id") \
+	X(Q_MOVED_COUNT,     "SELECT count(*), ifnull(sum(length(moves)), 0), min(id), max(id) FROM moved") \
+	X(Q_MOVED_PUT,       "INSERT INTO moved (id, wall_ns, moves, sum) VALUES (?, ?, ?, ?)") \
+	X(Q_MOVED_REMOVE,    "DELETE FROM moved WHERE id = ?")
 /* clang-format on */
 
 #define X(name, text) name,
 enum statement { STATEMENT_TABLE(X) Q_COUNT };
 #undef X
-#define Q_OF_SCHEMA_1 Q_MOVED /* those before it */
-
-#define SCHEMA_WITH_MOVED 2
-/* What a database of schema 1 lacks. */
-#define SCHEMA_UPGRADE_1     SCHEMA_MOVED SCHEMA_COMPLETION
-#define ANSWER_ASKED_SHIFT   16
-#define PAYLOAD_COMMAND_MARK 'c'
+/* Those before them serve older schemas as well. */
+#define Q_OF_SCHEMA_1      Q_COMPLETION_PUT
+#define Q_OF_SCHEMA_2      Q_JOB_PUT
+#define ANSWER_ASKED_SHIFT 16
 
 #endif

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 
-#define STORE_SCHEMA_VERSION 3
+#define STORE_SCHEMA_VERSION 4
 
 struct store;
 
@@ -40,8 +40,8 @@ struct store_meta {
 	uint64_t token;       /* ownership */
 };
 
-/* Receives the stored state: queues first, then jobs queue by queue in the order of their keys, then
- * runs in order, then answers, then completions. A negative return stops and is passed on. */
+/* Receives the stored state: queues first, then jobs in the order of their numbers, then runs in
+ * order, then answers, then completions. A negative return stops and is passed on. */
 struct recover_sink {
 	void *ctx;
 	int (*queue)(void *ctx, struct str name, const struct queue_settings *s, bool paused);
@@ -79,6 +79,9 @@ struct store_ops {
 	/* Brings the log back into the main file when it has grown enough to be worth it, as far
 	 * as readers allow. Called by the writer after each group. Never blocks long. */
 	int (*checkpoint)(struct store *st);
+	/* A piece of what may wait until nothing is asked for: false when there is no more. Called by
+	 * the writer while it is idle. Never blocks long; a failure is tried again another time. */
+	bool (*tidy)(struct store *st);
 	/*
 	 * A copy of the whole in the file `path`, which must not exist, made in steps so that
 	 * groups go on between them; one copy at a time. A step gives 1 while there is more to do,

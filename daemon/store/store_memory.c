@@ -67,9 +67,9 @@ job_put(void *ctx, const struct job_saved *j)
 }
 
 static void
-job_remove(void *ctx, struct str queue, struct str key)
+job_remove(void *ctx, struct str queue, struct str key, uint32_t id)
 {
-	(void)queue, (void)key;
+	(void)queue, (void)key, (void)id;
 	count(ctx);
 }
 
@@ -151,6 +151,13 @@ mem_checkpoint(struct store *s)
 {
 	(void)memory_store(s);
 	return 0;
+}
+
+static bool
+mem_tidy(struct store *s)
+{
+	(void)memory_store(s);
+	return false;
 }
 
 static int
@@ -246,6 +253,7 @@ static const struct store_ops memory_ops = {
 	.sink = mem_sink,
 	.commit = mem_commit,
 	.checkpoint = mem_checkpoint,
+	.tidy = mem_tidy,
 	.check = mem_check,
 	.backup_begin = mem_backup_begin,
 	.backup_step = mem_backup_step,

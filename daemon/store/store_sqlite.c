@@ -125,9 +125,11 @@ sq_meta_get(struct sqlite_store *st, struct store_error *err)
 	row_get_text(&r, st->owner, sizeof st->owner);
 	rc = row_close(&r);
 	(void)sqlite3_reset(q);
-	if (rc)
+	if (!rc && st->schema == STORE_SCHEMA_VERSION)
+		rc = sq_log_wall(st, &m->last_wall_ns);
+	if (rc == ERR_DAMAGED)
 		return store_fail(err, rc, st->path, "its facts are damaged");
-	return 0;
+	return rc ? store_fail(err, rc, st->path, "read: %s", err_str(rc)) : 0;
 }
 
 /* Writes the facts when the stored token is still `old_token`. */
@@ -151,29 +153,33 @@ meta_put(struct sqlite_store *st, const struct store_meta *m, const char *boot, 
 	return rc;
 }
 
-/* ---- groups ---- */
-
-/* Cut off anywhere, it is done by the next start. */
-static int
-upgrade(struct sqlite_store *st)
+int
+sq_meta_put_time(struct sqlite_store *st, int64_t wall_ns)
 {
-	char sql[sizeof SCHEMA_UPGRADE_1 + 48];
-	int rc;
+	struct store_meta m = st->pub.meta;
 
-	if (st->schema < STORE_SCHEMA_VERSION) {
-		(void)snprintf(sql, sizeof sql, "%sPRAGMA user_version = %d;",
-			st->schema < SCHEMA_WITH_MOVED ? SCHEMA_UPGRADE_1 : "",
-			STORE_SCHEMA_VERSION);
-		rc = sq_run(st, Q_BEGIN);
-		if (!rc)
-			rc = sq_error(st, sqlite3_exec(st->db, sql, NULL, NULL, NULL));
-		rc = sq_end(st, rc);
-		if (rc)
-			return rc;
-		st->schema = STORE_SCHEMA_VERSION;
-	}
-	return sq_error(st, sq_prepare(st, Q_COUNT));
+	m.last_wall_ns = wall_ns;
+	return meta_put(st, &m, st->last_boot, st->owner, m.token);
 }
+
+/* Whoever has taken over has another token. The row itself is written once in a boot: the log has
+ * the time. */
+static int
+meta_check(struct sqlite_store *st, int64_t wall_ns)
+{
+	struct store_meta m = st->pub.meta;
+	int64_t token = 0;
+	int rc = sq_number(st, Q_META_TOKEN, &token);
+
+	if (!rc && (uint64_t)token != m.token)
+		rc = ERR_STALE_TOKEN;
+	if (rc || strcmp(st->last_boot, st->boot) == 0)
+		return rc;
+	m.last_wall_ns = wall_ns;
+	return meta_put(st, &m, st->boot, st->owner, m.token);
+}
+
+/* ---- groups ---- */
 
 static int
 set_log_mode(struct sqlite_store *st)
@@ -204,7 +210,7 @@ make_writable(struct sqlite_store *st)
 
 	if (rc || (st->q[Q_COUNT - 1] && st->schema == STORE_SCHEMA_VERSION))
 		return rc;
-	return upgrade(st);
+	return sq_upgrade(st);
 }
 
 static int
@@ -216,7 +222,7 @@ sq_begin(struct store *s)
 	wq_assert(!st->in_group);
 	rc = make_writable(st);
 	if (!rc)
-		rc = sq_moved_begin(st);
+		rc = sq_log_begin(st);
 	if (!rc)
 		rc = sq_run(st, Q_BEGIN);
 	if (rc) {
@@ -255,26 +261,23 @@ static int
 sq_commit(struct store *s, struct moment now, bool sync)
 {
 	struct sqlite_store *st = sqlite_store(s);
-	struct store_meta m = st->pub.meta;
 	int rc = st->failed;
 
 	(void)sync; /* always: see above */
 	wq_assert(st->in_group);
-	m.last_wall_ns = now.wall_ns;
 	if (!rc)
-		rc = sq_moved_commit(st);
+		rc = sq_log_commit(st, now.wall_ns);
 	if (!rc)
-		rc = meta_put(st, &m, st->boot, st->owner, m.token);
+		rc = meta_check(st, now.wall_ns);
 	rc = sq_end(st, rc);
-	sq_moved_ended(st, rc);
+	sq_log_ended(st, rc);
 	if (rc) {
 		st->stats.failed_commits++;
 		return rc;
 	}
-	st->pub.meta.last_wall_ns = m.last_wall_ns;
+	st->pub.meta.last_wall_ns = now.wall_ns;
 	memcpy(st->last_boot, st->boot, sizeof st->boot);
 	st->stats.commits++;
-	st->direct_left -= st->direct;
 	return 0;
 }
 
@@ -370,8 +373,7 @@ sq_disconnect(struct sqlite_store *st)
 	if (st->lock_fd >= 0)
 		(void)close(st->lock_fd);
 	sq_put_done(st);
-	sq_moved_abandon(st);
-	moves_done(&st->moves);
+	sq_log_done(st);
 	MAGIC_DONE(st);
 	x_free(st);
 }
@@ -393,6 +395,7 @@ const struct store_ops sq_ops = {
 	.sink = sq_sink,
 	.commit = sq_commit,
 	.checkpoint = sq_checkpoint,
+	.tidy = sq_tidy,
 	.check = sq_check_files,
 	.backup_begin = sq_backup_begin,
 	.backup_step = sq_backup_step,

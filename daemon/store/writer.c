@@ -30,6 +30,8 @@
 
 #define WRITER_MAGIC 0x57524954u
 #define RETRY_NS     NS_PER_S
+/* Without anything asked for so long, what may wait is done. */
+#define IDLE_NS (100 * NS_PER_MS)
 
 enum writer_state { WRITER_IDLE, WRITER_SYNCING, WRITER_FULL, WRITER_FAILED };
 
@@ -82,6 +84,7 @@ struct writer {
 	struct call call;             /* M */
 	struct store_stats stats;     /* M */
 	int64_t retry_at_ns;          /* M: CLOCK_MONOTONIC; 0: now */
+	bool tidy;                    /* T: something was stored since all was tidy */
 	bool stop;                    /* M */
 	int last_error;               /* M: of the last try */
 };
@@ -183,6 +186,7 @@ try_commit(struct writer *w)
 	(void)pthread_mutex_lock(&w->lock);
 	commit_done(w, s, rc, clock_boot_ns() - start);
 	(void)pthread_mutex_unlock(&w->lock);
+	w->tidy = !rc;
 	if (!rc) {
 		/* From here on `s` is the loop's. */
 		group_free(g);
@@ -221,16 +225,42 @@ may_try(const struct writer *w)
 	return w->state != WRITER_FAILED || w->stop || monotonic_ns() >= w->retry_at_ns;
 }
 
+static bool
+asked_for(const struct writer *w)
+{
+	return w->cur || w->stop || w->call.state == CALL_WAITING;
+}
+
+/* Called and returns with the lock. A piece at a time, until something is asked for. */
+static void
+tidy(struct writer *w)
+{
+	struct store_stats stats;
+	bool more;
+
+	do {
+		(void)pthread_mutex_unlock(&w->lock);
+		more = w->store->ops->tidy(w->store);
+		w->store->ops->stats(w->store, &stats);
+		(void)pthread_mutex_lock(&w->lock);
+		w->stats = stats;
+	} while (more && !asked_for(w));
+	w->tidy = more;
+}
+
 static void
 sleep_until_woken(struct writer *w)
 {
-	struct timespec ts = { .tv_sec = w->retry_at_ns / NS_PER_S,
-		.tv_nsec = w->retry_at_ns % NS_PER_S };
+	int64_t until = w->state == WRITER_FAILED ? w->retry_at_ns : monotonic_ns() + IDLE_NS;
+	struct timespec ts = { .tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S };
+	int rc = 0;
 
-	if (w->state == WRITER_FAILED)
-		(void)pthread_cond_timedwait(&w->wake, &w->lock, &ts);
-	else
+	if (w->state != WRITER_FAILED && !w->tidy)
 		(void)pthread_cond_wait(&w->wake, &w->lock);
+	else
+		rc = pthread_cond_timedwait(&w->wake, &w->lock, &ts);
+	if (rc == ETIMEDOUT && w->tidy && !asked_for(w))
+		tidy(w);
 }
 
 static void *
@@ -310,6 +340,7 @@ writer_new(struct store *st, struct writer **out, int *fd)
 		return -ENOMEM;
 	w->magic = WRITER_MAGIC;
 	w->store = st;
+	w->tidy = true; /* the daemon before may have left something */
 	list_init(&w->results);
 	st->ops->stats(st, &w->stats);
 	w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

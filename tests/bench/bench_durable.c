@@ -4,6 +4,9 @@
  * that the daemon writes for one; disk for a job; the time of a restart.
  *
  *   bench_durable [--wqd PROGRAM] [--jobs N] [--rounds N] [--ms N] [--no-peers] [--dir DIR]
+ *                 [--only 1|2|3|restart] [--no-memory]
+ *
+ * --only measures one part: a shape of the load, or the restart.
  */
 #include <fcntl.h>
 #include <getopt.h>
@@ -17,6 +20,7 @@
 #include <unistd.h>
 
 #include "bench/peers.h"
+#include "bench/postgres.h"
 
 /* clang-format off */
 static const struct shape {
@@ -30,16 +34,18 @@ static const struct shape {
 /* clang-format on */
 #define N_SHAPES (sizeof shapes / sizeof *shapes)
 
-enum { SYNC, MEMORY, REDIS, BEANSTALKD, N_SERVERS };
+enum { SYNC, MEMORY, REDIS, BEANSTALKD, POSTGRES, N_SERVERS };
 static const char *const title[N_SERVERS] = { "wqd sync", "wqd memory", "redis always",
-	"beanstalkd -f 0" };
+	"beanstalkd -f 0", "postgres" };
 
 struct bench {
 	const char *program, *parent;
 	uint64_t jobs;
 	unsigned rounds;
 	int64_t for_ns;
-	bool peers;
+	bool peers, memory;
+	size_t from, to; /* shapes */
+	bool restart;
 	char dir[256], path[N_SERVERS][300];
 	struct server server[N_SERVERS];
 	bool there[N_SERVERS];
@@ -54,6 +60,9 @@ static struct bench b = {
 	.rounds = 5,
 	.for_ns = 2000000000,
 	.peers = true,
+	.memory = true,
+	.to = N_SHAPES,
+	.restart = true,
 };
 
 /* ---- the disk alone ---- */
@@ -229,7 +238,7 @@ run_shape(const struct shape *sh)
 			continue;
 		printf("  %-16s %10s/s  spread %3.0f %%", title[i],
 			bench_si(figure_median(&b.rate[i]), si), figure_spread(&b.rate[i]));
-		if (i != SYNC)
+		if (i != SYNC && b.rate[SYNC].n)
 			printf("  sync is %.2f x", figure_ratio(&b.rate[SYNC], &b.rate[i]));
 		putchar('\n');
 	}
@@ -267,6 +276,21 @@ bench_restart(void)
 /* ---- all of it ---- */
 
 static void
+only(const char *what)
+{
+	size_t n = strtoul(what, NULL, 10);
+
+	b.restart = strcmp(what, "restart") == 0;
+	b.from = b.to = 0;
+	if (n >= 1 && n <= N_SHAPES) {
+		b.from = n - 1;
+		b.to = n;
+	} else if (!b.restart) {
+		exit(2);
+	}
+}
+
+static void
 options(int argc, char **argv)
 {
 	static const struct option known[] = {
@@ -275,6 +299,8 @@ options(int argc, char **argv)
 		{ "rounds", required_argument, NULL, 'r' },
 		{ "ms", required_argument, NULL, 'm' },
 		{ "no-peers", no_argument, NULL, 'n' },
+		{ "no-memory", no_argument, NULL, 'M' },
+		{ "only", required_argument, NULL, 'o' },
 		{ "dir", required_argument, NULL, 'd' },
 		{ 0 },
 	};
@@ -291,6 +317,10 @@ options(int argc, char **argv)
 			b.for_ns = (int64_t)strtoll(optarg, NULL, 10) * 1000000;
 		else if (c == 'n')
 			b.peers = false;
+		else if (c == 'M')
+			b.memory = false;
+		else if (c == 'o')
+			only(optarg);
 		else if (c == 'd')
 			b.parent = optarg;
 		else
@@ -303,7 +333,8 @@ options(int argc, char **argv)
 static void
 start_all(void)
 {
-	static const char *const name[N_SERVERS] = { "sync", "memory", "redis", "beanstalkd" };
+	static const char *const name[N_SERVERS] = { "sync", "memory", "redis", "beanstalkd",
+		"postgres" };
 
 	for (int i = 0; i < N_SERVERS; i++) {
 		snprintf(b.path[i], sizeof b.path[i], "%s/%s", b.dir, name[i]);
@@ -311,12 +342,17 @@ start_all(void)
 			bench_die("no folder %s", b.path[i]);
 	}
 	wqd_start_level(&b.server[SYNC], b.program, b.path[SYNC], "sync", b.jobs, 0);
-	wqd_start_level(&b.server[MEMORY], b.program, b.path[MEMORY], "memory", b.jobs, 0);
-	b.there[SYNC] = b.there[MEMORY] = true;
+	b.there[SYNC] = true;
+	if (b.memory)
+		wqd_start_level(&b.server[MEMORY], b.program, b.path[MEMORY], "memory", b.jobs, 0);
+	b.there[MEMORY] = b.memory;
 	if (b.peers) {
 		b.there[REDIS] = redis_start_sync(&b.server[REDIS], b.path[REDIS], b.jobs, true);
 		b.there[BEANSTALKD] = beanstalkd_start_sync(
 			&b.server[BEANSTALKD], b.path[BEANSTALKD], b.jobs, true);
+		b.there[POSTGRES] = postgres_start(&b.server[POSTGRES], b.path[POSTGRES], b.jobs);
+		if (!b.there[POSTGRES])
+			printf("PostgreSQL is not installed, or does not start here\n");
 	}
 }
 
@@ -325,7 +361,10 @@ clean_up(void)
 {
 	char *argv[] = { (char[]){ "rm" }, (char[]){ "-rf" }, b.dir, NULL };
 
-	bench_wait(bench_spawn(1, argv));
+	if (getenv("BENCH_KEEP"))
+		printf("kept %s\n", b.dir);
+	else
+		bench_wait(bench_spawn(1, argv));
 }
 
 int
@@ -340,12 +379,16 @@ main(int argc, char **argv)
 	bench_machine();
 	printf("reschedule of a random one of %llu jobs; %u rounds of %lld ms\n",
 		(unsigned long long)b.jobs, b.rounds, (long long)b.for_ns / 1000000);
+	if (chmod(b.dir, 0711) != 0) /* not all servers run as us */
+		bench_die("%s: mode", b.dir);
 	bench_append();
-	bench_sqlite();
+	if (b.peers)
+		bench_sqlite();
 	start_all();
-	for (size_t i = 0; i < N_SHAPES; i++)
+	for (size_t i = b.from; i < b.to; i++)
 		run_shape(&shapes[i]);
-	bench_restart();
+	if (b.restart)
+		bench_restart();
 	for (int i = 0; i < N_SERVERS; i++)
 		bench_stop(b.server[i].pid);
 	clean_up();

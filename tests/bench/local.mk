@@ -54,7 +54,7 @@ EXTRA_DIST += %reldir%/bench.py %reldir%/bench_pools.py %reldir%/run
 
 # What durable reschedules cost, beside the bare disk and others: bench_durable --help.
 %canon_reldir%_bench_durable_SOURCES = %reldir%/bench_durable.c %reldir%/load.c %reldir%/load.h \
-	%reldir%/peers.c %reldir%/peers.h $(BENCH_REQUESTS)
+	%reldir%/peers.c %reldir%/peers.h %reldir%/postgres.c %reldir%/postgres.h $(BENCH_REQUESTS)
 %canon_reldir%_bench_durable_CPPFLAGS = $(BENCH_CPPFLAGS)
 %canon_reldir%_bench_durable_LDADD = $(WQD_LIBS)
 

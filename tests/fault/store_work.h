@@ -64,7 +64,9 @@ put_group(const struct persist_sink *sink, int g)
 	sink->queue_put(sink->ctx, STR("q"), &s, g % 2);
 	put_jobs(sink, g);
 	if (g > 0) {
-		sink->job_remove(sink->ctx, STR("q"), (struct str){ (char *)&gone, sizeof gone });
+		struct str key = { (char *)&gone, sizeof gone };
+
+		sink->job_remove(sink->ctx, STR("q"), key, job_id(STR("q"), key));
 		sink->run_remove(sink->ctx, (uint64_t)g - 1);
 	}
 	sink->run_add(sink->ctx, (uint64_t)g, &r);
@@ -78,7 +80,7 @@ try_group(struct store *st, int g)
 
 	if (rc)
 		return rc;
-	put_group(st->ops->sink(st), g);
+	put_group(case_sink(st), g);
 	return st->ops->commit(st, NOW, true);
 }
 
@@ -245,7 +247,7 @@ grow_log(struct store *st)
 
 		sink->job_put(sink->ctx, &j);
 		if (i == 8)
-			sink->job_remove(sink->ctx, j.queue, j.key);
+			sink->job_remove(sink->ctx, j.queue, j.key, 0);
 		group_commit(st);
 	}
 }

@@ -230,7 +230,7 @@ move_all(struct store *st, int v)
 
 	if (rc)
 		return rc;
-	sink = st->ops->sink(st);
+	sink = case_sink(st);
 	for (int k = 0; k < 500; k++) {
 		struct job_saved j = job_of(&k, k + 1000);
 

@@ -1,7 +1,8 @@
 /*
- * store: faults and losses of power while the log of moves is folded, while it is
- * read back, and while a database of schema 1 becomes one of schema 2. After each:
- * every group that was told committed is there, and no other in part.
+ * store: faults and losses of power while the log of moves is folded, by groups and
+ * by itself, while it is read back, and while a database of an older schema becomes one
+ * of the newest. After each: every group that was told committed is there, and no
+ * other in part.
  */
 #include <sqlite3.h>
 
@@ -9,41 +10,73 @@
 
 #define STEPS 24
 #define JOBS  30
-/* As many groups as the log takes before it is folded. */
-#define LOG_ROWS 4096
+/* From so many bytes on the log of moves is folded. */
+#define LOG_CAP (2 << 20)
+
+/* Moves in a group that make it large enough to fold a good piece, and in one that fills the log. */
+#define SOME_MOVES 5000
+#define MANY_MOVES 30000
 
 /* A database to begin with, and the state after so many groups more. */
 struct course {
 	char *file;
 	size_t n;
+	int filler; /* moves in each group besides */
+	bool tidy;  /* after each group nothing is asked for, for a while */
 	char *after[STEPS + 1];
 };
 
-static struct course folding, upgrade;
+static struct course folding = { .filler = SOME_MOVES }, idle = { .tidy = true }, upgrade;
 
-/* A group: a job moves, one changes its payload, one goes. */
+static struct job_saved
+job_at(const int *k, int v)
+{
+	struct job_saved j = job_of(k, v);
+
+	j.queue = STR("s");
+	j.id = 1000 + (uint32_t)*k; /* as no engine gives to what is in the files */
+	return j;
+}
+
+/* Jobs that are there move, again and again. */
+static void
+put_moves(const struct persist_sink *sink, int n, int v)
+{
+	for (int i = 0; i < n; i++) {
+		int k = i % 3;
+		struct job_saved j = job_at(&k, v + i * 13);
+
+		j.moved = true;
+		sink->job_put(sink->ctx, &j);
+	}
+}
+
+/* A group: a job moves, one changes its payload, one goes; three always stay. */
 static int
-step(struct store *st, int v)
+step(struct store *st, int v, int filler)
 {
 	const struct persist_sink *sink;
-	int k[3] = { v % JOBS, v * 7 % JOBS, v * 11 % JOBS }, rc = st->ops->begin(st);
+	int k[3] = { 3 + v % JOBS, 3 + v * 7 % JOBS, 3 + v * 11 % JOBS };
+	int rc = st->ops->begin(st);
 	struct job_saved j;
 
 	if (rc)
 		return rc;
-	sink = st->ops->sink(st);
-	j = job_of(&k[0], v);
+	sink = case_sink(st);
+	put_moves(sink, filler, v);
+	j = job_at(&k[0], v);
 	sink->job_put(sink->ctx, &j);
 	if (v % 5 == 0) {
-		j = job_of(&k[1], v);
+		j = job_at(&k[1], v);
 		j.parts = &(struct str){ (const char *)&v, sizeof v };
 		j.n_parts = 1;
 		j.payload_changed = true;
 		sink->job_put(sink->ctx, &j);
 	}
-	if (v % 7 == 0)
-		sink->job_remove(
-			sink->ctx, STR("q"), (struct str){ (const char *)&k[2], sizeof k[2] });
+	if (v % 7 == 0) {
+		j = job_at(&k[2], v);
+		sink->job_remove(sink->ctx, j.queue, j.key, j.id);
+	}
 	return st->ops->commit(st, NOW, true);
 }
 
@@ -56,6 +89,17 @@ course_begin(const struct course *c)
 	file_write(in_dir("wqd.db"), c->file, c->n);
 }
 
+/* The next group, and what comes when nothing does. */
+static int
+go_on(struct store *st, const struct course *c, int v)
+{
+	int rc = step(st, v, c->filler);
+
+	for (int i = 0; !rc && c->tidy && i < 3; i++)
+		(void)st->ops->tidy(st);
+	return rc;
+}
+
 static void
 course_learn(struct course *c)
 {
@@ -65,7 +109,7 @@ course_learn(struct course *c)
 	st = store_open_ok();
 	for (int i = 0; i <= STEPS; i++) {
 		if (i > 0)
-			ck_assert_int_eq(step(st, i), 0);
+			ck_assert_int_eq(go_on(st, c, i), 0);
 		ck_assert_int_eq(recover_text(st, &c->after[i], &err), 0);
 	}
 	st->ops->close(st);
@@ -80,14 +124,12 @@ course_forget(struct course *c)
 }
 
 static int64_t
-rows_of(const char *table)
+number_of(const char *sql)
 {
 	sqlite3 *db;
 	sqlite3_stmt *q;
-	char sql[64];
 	int64_t n;
 
-	(void)snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
 	ck_assert_int_eq(sqlite3_open(in_dir("wqd.db"), &db), SQLITE_OK);
 	/* This file system has no shared memory. */
 	ck_assert_int_eq(
@@ -100,53 +142,42 @@ rows_of(const char *table)
 	return n;
 }
 
-/* The log is one group short of being folded; what follows folds it to its end. */
+/* Some jobs, and a log of at least so many bytes. */
 static void
-make_full_log(void)
+make_log(int64_t bytes)
 {
 	struct store *st = store_open_ok();
+	const struct persist_sink *sink = group_begin(st);
 
-	for (int v = 0; v < LOG_ROWS - 1; v++)
-		ck_assert_int_eq(step(st, v), 0);
-	st->ops->close(st);
-	ck_assert_int_eq(rows_of("moved"), LOG_ROWS - 1);
-}
+	for (int k = 0; k < JOBS; k++) {
+		struct job_saved j = job_at(&k, k);
 
-static void
-make_schema_1(void)
-{
-	struct store *st = store_open_ok();
-	sqlite3 *db;
-
-	ck_assert_int_eq(st->ops->begin(st), 0);
-	for (int g = 0; g < GROUPS; g++) {
-		struct job_saved j = job_of(&g, g);
-
-		j.payload_changed = true;
-		st->ops->sink(st)->job_put(st->ops->sink(st)->ctx, &j);
+		sink->job_put(sink->ctx, &j);
 	}
 	group_commit(st);
 	st->ops->close(st);
-	ck_assert_int_eq(sqlite3_open(in_dir("wqd.db"), &db), SQLITE_OK);
-	/* This file system has no shared memory. */
-	ck_assert_int_eq(
-		sqlite3_exec(db, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
-	ck_assert_int_eq(
-		sqlite3_exec(db, "DROP TABLE moved; DROP TABLE completion; PRAGMA user_version = 1",
-			NULL, NULL, NULL),
-		SQLITE_OK);
-	ck_assert_int_eq(sqlite3_close(db), SQLITE_OK);
+	for (int v = 1; number_of("SELECT sum(length(moves)) FROM moved") < bytes; v++) {
+		st = store_open_ok();
+		ck_assert_int_eq(step(st, v, MANY_MOVES), 0);
+		st->ops->close(st);
+	}
 }
 
 static void
 learn(void)
 {
 	dir_make_quick();
-	make_full_log();
+	make_log(LOG_CAP - (200 << 10));
 	course_learn(&folding);
-	ck_assert_int_lt(rows_of("moved"), STEPS + 1); /* all of it was folded */
+	/* All of it was folded meanwhile. */
+	ck_assert_int_lt(number_of("SELECT sum(length(moves)) FROM moved"), LOG_CAP * 2 / 3);
+	ck_assert_int_gt(number_of("SELECT min(id) FROM moved"), 5);
 	start_over();
-	make_schema_1();
+	make_log(140 << 10);
+	course_learn(&idle);
+	ck_assert_int_gt(number_of("SELECT count(*) FROM position"), 0);
+	start_over();
+	free(old_database(2));
 	course_learn(&upgrade);
 	dir_remove();
 }
@@ -155,6 +186,7 @@ static void
 forget(void)
 {
 	course_forget(&folding);
+	course_forget(&idle);
 	course_forget(&upgrade);
 }
 
@@ -180,9 +212,9 @@ go(const struct sweep *sw, const struct course *c, bool *failed)
 	if (!rc)
 		rc = st->ops->claim(st, "me", &token);
 	for (; !rc && done < STEPS; done += !rc) {
-		rc = step(st, done + 1);
+		rc = go_on(st, c, done + 1);
 		if (rc && !sw->forever)
-			rc = step(st, done + 1);
+			rc = go_on(st, c, done + 1);
 	}
 	*failed = rc != 0;
 	CHECK_AT(sw, !rc || acceptable_error(rc));
@@ -239,6 +271,12 @@ START_TEST(every_call_fails_while_folding)
 }
 END_TEST
 
+START_TEST(every_call_fails_while_folding_by_itself)
+{
+	sweep_ops(&idle, 30);
+}
+END_TEST
+
 START_TEST(every_call_fails_in_an_upgrade)
 {
 	sweep_ops(&upgrade, 60);
@@ -274,6 +312,12 @@ START_TEST(the_power_fails_while_folding)
 }
 END_TEST
 
+START_TEST(the_power_fails_while_folding_by_itself)
+{
+	lose_power(&idle, 13);
+}
+END_TEST
+
 START_TEST(the_power_fails_in_an_upgrade)
 {
 	lose_power(&upgrade, 7);
@@ -290,8 +334,10 @@ main(void)
 	tcase_add_checked_fixture(tc, learn, forget);
 	tcase_add_checked_fixture(tc, dir_make_quick, dir_remove);
 	tcase_add_test(tc, every_call_fails_while_folding);
+	tcase_add_test(tc, every_call_fails_while_folding_by_itself);
 	tcase_add_test(tc, every_call_fails_in_an_upgrade);
 	tcase_add_test(tc, the_power_fails_while_folding);
+	tcase_add_test(tc, the_power_fails_while_folding_by_itself);
 	tcase_add_test(tc, the_power_fails_in_an_upgrade);
 	return unit_run(s);
 }

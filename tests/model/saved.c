@@ -149,8 +149,45 @@ queue_remove(void *ctx, struct str name)
 	/* Its jobs must have gone before it. */
 	for (size_t k = 0; k < s->n_jobs; k++)
 		rig_check(!str_eq(s->jobs[k].j.queue, name));
+	for (size_t k = 0; k < s->n_runs; k++)
+		rig_check(!str_eq(s->runs[k].r.queue, name));
 	if (i < s->n_queues)
 		DROP(s->queues, s->n_queues, i);
+}
+
+/* Of a job that only moved nothing else may differ, nor may two have one number. */
+static void
+check_put(const struct saved *s, size_t i, const struct job_saved *j)
+{
+	struct job_saved was, is = *j;
+
+	rig_check(j->id > 0);
+	for (size_t k = 0; k < s->n_jobs; k++)
+		rig_check((s->jobs[k].j.id == j->id) == (k == i));
+	rig_check(!j->moved || (i < s->n_jobs && !j->payload_changed));
+	if (!j->moved)
+		return;
+	was = s->jobs[i].j;
+	rig_check(was.n_parts == is.n_parts && was.n_run_parts == is.n_run_parts);
+	/* A wall clock that was set moves what was told by it: the job was made when it was made. */
+	is.created_wall_ns = was.created_wall_ns;
+#define SAME(f) rig_check(was.f == is.f)
+	SAME(pending);
+	SAME(running);
+	SAME(absolute);
+	SAME(slack_ns);
+	SAME(max_wait_ns);
+	SAME(generation);
+	SAME(attempt);
+	SAME(interrupts);
+	SAME(retry);
+	SAME(disable_depth);
+	SAME(dead);
+	SAME(level);
+	SAME(run_coalesced);
+	SAME(run_due_wall_ns);
+	SAME(run_started_wall_ns);
+#undef SAME
 }
 
 static void
@@ -158,7 +195,10 @@ job_put(void *ctx, const struct job_saved *j)
 {
 	struct saved *s = ctx;
 	size_t i = job_find(s, j->queue, j->key);
-	struct saved_job *to = i < s->n_jobs ? &s->jobs[i] : GROW(s->jobs, s->n_jobs);
+	struct saved_job *to;
+
+	check_put(s, i, j);
+	to = i < s->n_jobs ? &s->jobs[i] : GROW(s->jobs, s->n_jobs);
 
 	/* "default" is there in every engine: it is stored only when it was changed. */
 	rig_check(str_eq(j->queue, STR("default")) || queue_find(s, j->queue) < s->n_queues);
@@ -168,6 +208,7 @@ job_put(void *ctx, const struct job_saved *j)
 		to->key = copy(j->key);
 	}
 	to->j = *j;
+	to->j.moved = false;
 	to->j.boot = s->boot;
 	to->j.queue.p = to->queue;
 	to->j.key.p = to->key;
@@ -185,11 +226,12 @@ job_put(void *ctx, const struct job_saved *j)
 }
 
 static void
-job_remove(void *ctx, struct str queue, struct str key)
+job_remove(void *ctx, struct str queue, struct str key, uint32_t id)
 {
 	struct saved *s = ctx;
 	size_t i = job_find(s, queue, key);
 
+	rig_check(i == s->n_jobs || s->jobs[i].j.id == id);
 	if (i == s->n_jobs)
 		return;
 	job_free(&s->jobs[i]);

@@ -297,6 +297,7 @@ START_TEST(a_job_that_can_not_be_is_damage)
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		struct job_saved j = bad[i];
 
+		j.id = 1;
 		j.queue = STR("default");
 		j.key = STR("k");
 		j.level = LEVEL_ASYNC;
@@ -317,7 +318,8 @@ END_TEST
 
 START_TEST(what_the_store_gives_back_is_checked)
 {
-	struct job_saved j = { .queue = STR("default"),
+	struct job_saved j = { .id = 1,
+		.queue = STR("default"),
 		.key = STR("k"),
 		.pending = JOB_ARMED,
 		.level = LEVEL_ASYNC,
@@ -334,6 +336,17 @@ START_TEST(what_the_store_gives_back_is_checked)
 	ck_assert_int_lt(engine_restore_job(r.e, r.now, &j, true), 0);
 	j.key = STR("");
 	ck_assert_int_lt(engine_restore_job(r.e, r.now, &j, true), 0);
+	/* Two of one number, none, one that nobody has given. */
+	j.key = STR("k");
+	ck_assert_int_eq(engine_restore_job(r.e, r.now, &j, true), 0);
+	j.key = STR("l");
+	ck_assert_int_eq(engine_restore_job(r.e, r.now, &j, true), ERR_DAMAGED);
+	j.id = 0;
+	ck_assert_int_eq(engine_restore_job(r.e, r.now, &j, true), ERR_DAMAGED);
+	j.id = UINT32_MAX;
+	ck_assert_int_eq(engine_restore_job(r.e, r.now, &j, true), ERR_DAMAGED);
+	j.id = 2;
+	ck_assert_int_eq(engine_restore_job(r.e, r.now, &j, true), 0);
 	rig_done(&r);
 }
 END_TEST

@@ -133,7 +133,7 @@ tests_unit_test_service_LDADD = $(TEST_LIBS)
 
 UNIT_TESTS += tests/unit/test_moves
 tests_unit_test_moves_SOURCES = tests/unit/test_moves.c
-tests_unit_test_moves_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_moves_CPPFLAGS = $(UNIT_CPPFLAGS) $(SCHEMA_CPPFLAGS)
 tests_unit_test_moves_LDADD = $(TEST_LIBS)
 
 UNIT_TESTS += tests/unit/test_pool

@@ -127,6 +127,76 @@ dir_hash(void)
 	return sum;
 }
 
+/* ---- numbers of jobs ---- */
+
+/* What an engine does for its jobs: the same (queue, key) has the same number, in the order in which
+ * they were first named, from 1 on. */
+static inline uint32_t
+job_id(struct str queue, struct str key)
+{
+	static char **names;
+	static uint32_t *next, *first, n;
+	static const uint64_t k[2] = { 5, 6 };
+	enum { HEADS = 1 << 16 };
+	size_t len = queue.n + 1 + key.n;
+	char *name = malloc(len + 8);
+	uint32_t head, i;
+
+	memcpy(name, &len, 8);
+	memcpy(name + 8, queue.p, queue.n);
+	name[8 + queue.n] = '\0';
+	if (key.n > 0)
+		memcpy(name + 9 + queue.n, key.p, key.n);
+	head = (uint32_t)siphash13(k, name, len + 8) % HEADS;
+	if (!first)
+		first = calloc(HEADS, sizeof *first);
+	for (i = first[head]; i; i = next[i - 1])
+		if (memcmp(names[i - 1], name, 8) == 0 && memcmp(names[i - 1], name, len + 8) == 0)
+			break;
+	if (i) {
+		free(name);
+		return i;
+	}
+	if ((n & (n - 1)) == 0) {
+		names = realloc(names, (n ? 2 * n : 1) * sizeof *names);
+		next = realloc(next, (n ? 2 * n : 1) * sizeof *next);
+	}
+	names[n] = name;
+	next[n] = first[head];
+	return first[head] = ++n;
+}
+
+static const struct persist_sink *under; /* the store's own */
+
+static inline void
+case_job_put(void *ctx, const struct job_saved *j)
+{
+	struct job_saved copy = *j;
+
+	if (!copy.id)
+		copy.id = job_id(j->queue, j->key);
+	under->job_put(ctx, &copy);
+}
+
+static inline void
+case_job_remove(void *ctx, struct str queue, struct str key, uint32_t id)
+{
+	under->job_remove(ctx, queue, key, id ? id : job_id(queue, key));
+}
+
+/* The store's, which gives jobs that have none their numbers. */
+static inline const struct persist_sink *
+case_sink(struct store *st)
+{
+	static struct persist_sink sink;
+
+	under = st->ops->sink(st);
+	sink = *under;
+	sink.job_put = case_job_put;
+	sink.job_remove = case_job_remove;
+	return &sink;
+}
+
 /* ---- things to store ---- */
 
 /* A job with no field at its zero. `v` varies them. */
@@ -134,6 +204,7 @@ static inline struct job_saved
 job_make(const char *queue, struct str key, int64_t v)
 {
 	return (struct job_saved){
+		.id = job_id(str_from(queue), key),
 		.queue = str_from(queue),
 		.key = key,
 		.pending = JOB_ARMED,
@@ -361,7 +432,7 @@ static inline const struct persist_sink *
 group_begin(struct store *st)
 {
 	ck_assert_int_eq(st->ops->begin(st), 0);
-	return st->ops->sink(st);
+	return case_sink(st);
 }
 
 static inline void
@@ -369,6 +440,29 @@ group_commit(struct store *st)
 {
 	ck_assert_int_eq(st->ops->commit(st, NOW, true), 0);
 }
+
+/* A database as a wqd of that schema left it (SCHEMA_DIR is where they are); what it read from it
+ * (malloc'd). */
+#ifdef SCHEMA_DIR
+static inline char *
+old_database(int schema)
+{
+	char name[300], *file, *text;
+	size_t n;
+
+	(void)snprintf(name, sizeof name, "%s/%d.db", SCHEMA_DIR, schema);
+	file = file_read(name, &n);
+	ck_assert_msg(file != NULL, "no %s", name);
+	file_write(in_dir("wqd.db"), file, n);
+	ck_assert_int_eq(chmod(in_dir("wqd.db"), 0600), 0);
+	file_write(in_dir("lock"), "", 0);
+	free(file);
+	(void)snprintf(name, sizeof name, "%s/%d.txt", SCHEMA_DIR, schema);
+	text = file_read(name, &n);
+	ck_assert_msg(text != NULL, "no %s", name);
+	return text;
+}
+#endif
 
 /* One group of small jobs. */
 static inline void

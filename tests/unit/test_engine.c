@@ -1068,9 +1068,9 @@ copy_job(void *ctx, const struct job_saved *j)
 }
 
 static void
-copy_job_remove(void *ctx, struct str queue, struct str key)
+copy_job_remove(void *ctx, struct str queue, struct str key, uint32_t id)
 {
-	(void)queue, (void)key;
+	(void)queue, (void)key, (void)id;
 	((struct store_copy *)ctx)->removed++;
 }
 

@@ -17,15 +17,16 @@ text_queue_remove(void *ctx, struct str name)
 static void
 text_job_put(void *ctx, const struct job_saved *j)
 {
-	fprintf(ctx, "changed=%d ", j->payload_changed);
+	fprintf(ctx, "id=%u changed=%d moved=%d ", j->id, j->payload_changed, j->moved);
 	put_job(ctx, j);
 }
 
 static void
-text_job_remove(void *ctx, struct str queue, struct str key)
+text_job_remove(void *ctx, struct str queue, struct str key, uint32_t id)
 {
 	put_bytes(ctx, "job_remove", queue);
 	put_bytes(ctx, "key", key);
+	fprintf(ctx, " id=%u\n", id);
 }
 
 static void
@@ -98,7 +99,15 @@ feed(const struct persist_sink *to)
 	j.payload_changed = false;
 	j.n_parts = j.n_run_parts = 0;
 	to->job_put(to->ctx, &j);
-	to->job_remove(to->ctx, str_from(queue), str_from(key));
+	to->job_put(to->ctx,
+		&(struct job_saved){ .id = 5,
+			.moved = true,
+			.coalesced = 6,
+			.due_boot_ns = -7,
+			.due_wall_ns = 8,
+			.delay_ns = 9,
+			.seq = 10 });
+	to->job_remove(to->ctx, str_from(queue), str_from(key), 77);
 	to->run_add(to->ctx, 7, &r);
 	to->run_remove(to->ctx, UINT64_MAX);
 	to->answer_put(to->ctx, &a);
@@ -131,7 +140,7 @@ START_TEST(a_group_is_a_whole_copy)
 	group_replay(g, &to);
 	fclose(f);
 	ck_assert_str_eq(got, want);
-	ck_assert_uint_eq(group_count(g), 11);
+	ck_assert_uint_eq(group_count(g), 12);
 	group_free(g);
 	free(want);
 	free(got);
@@ -146,7 +155,9 @@ START_TEST(bytes_of_a_group_are_counted)
 	ck_assert_int_eq(group_new(&g), 0);
 	before = group_bytes(g);
 	for (int i = 0; i < 10000; i++) {
-		struct job_saved j = { .queue = STR("queue"), .key = { (char *)&i, sizeof i } };
+		struct job_saved j = { .id = 1 + (uint32_t)i,
+			.queue = STR("queue"),
+			.key = { (char *)&i, sizeof i } };
 
 		group_sink(g)->job_put(group_sink(g)->ctx, &j);
 	}
@@ -163,7 +174,8 @@ END_TEST
 START_TEST(unchanged_payloads_are_left_out)
 {
 	static const char big[PAYLOAD_MAX];
-	struct job_saved j = { .queue = STR("q"),
+	struct job_saved j = { .id = 1,
+		.queue = STR("q"),
 		.key = STR("k"),
 		.parts = &(struct str){ big, sizeof big },
 		.n_parts = 1 };

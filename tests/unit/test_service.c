@@ -117,9 +117,9 @@ on_job(void *ctx, const struct job_saved *j)
 }
 
 static void
-on_job_gone(void *ctx, struct str queue, struct str key)
+on_job_gone(void *ctx, struct str queue, struct str key, uint32_t id)
 {
-	(void)ctx, (void)queue, (void)key;
+	(void)ctx, (void)queue, (void)key, (void)id;
 }
 
 static void

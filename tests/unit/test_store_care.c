@@ -56,7 +56,7 @@ START_TEST(the_file_shrinks)
 	for (int i = 0; i < 60; i++) {
 		const struct persist_sink *sink = group_begin(st);
 
-		sink->job_remove(sink->ctx, STR("q"), (struct str){ (char *)&i, sizeof i });
+		sink->job_remove(sink->ctx, STR("q"), (struct str){ (char *)&i, sizeof i }, 0);
 		group_commit(st);
 		ck_assert_int_eq(st->ops->checkpoint(st), 0);
 	}
