@@ -200,6 +200,8 @@ engine_free(struct engine *e)
 	pools_done(e);
 	slab_done(&e->jobs);
 	slab_done(&e->sides);
+	for (size_t i = 0; i < KEY_CLASSES; i++)
+		slab_done(&e->key_bytes[i]);
 	index_done(&e->keys);
 	ids_done(&e->ids);
 	map_done(&e->queue_names);

@@ -488,7 +488,7 @@ job_new(struct engine *e, struct queue *q, struct str key, struct job **out)
 	if (!j)
 		return -ENOMEM;
 	*j = (struct job){ .magic = JOB_MAGIC, .q = q, .key_n = (uint8_t)key.n };
-	j->key = x_strndup(key.p, key.n);
+	j->key = job_key_copy(e, key);
 	if (!j->key || job_widen(e, j) < 0 ||
 		index_add(&e->keys, job_hash(e, q, key), job_number(e, j)) < 0) {
 		job_free(e, j);
@@ -526,7 +526,7 @@ job_free(struct engine *e, struct job *j)
 	CHECK_OBJ(j, JOB_MAGIC);
 	if (j->sided)
 		slab_give(&e->sides, j->ext.side);
-	x_free(j->key);
+	job_key_free(e, j);
 	j->magic = 0;
 	slab_give(&e->jobs, j);
 }

@@ -153,4 +153,12 @@ job_touch(struct engine *e, struct job *j, enum durability level);
 void
 job_count_coalesced(struct engine *e, struct job *j);
 
+/* ---- keys.c ---- */
+
+/* A copy without terminator for a job of this engine; NULL without memory. */
+char *
+job_key_copy(struct engine *e, struct str key);
+void
+job_key_free(struct engine *e, struct job *j);
+
 #endif

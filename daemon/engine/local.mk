@@ -10,6 +10,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/engine.c %reldir%/engine.h \
 	%reldir%/export.c %reldir%/export.h \
 	%reldir%/flush.c \
+	%reldir%/front.c %reldir%/front.h \
 	%reldir%/handler.h \
 	%reldir%/history.c \
 	%reldir%/hot.c \
@@ -17,6 +18,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/index.c %reldir%/index.h \
 	%reldir%/internal.h \
 	%reldir%/job.c %reldir%/job.h \
+	%reldir%/keys.c \
 	%reldir%/lease.c %reldir%/lease.h \
 	%reldir%/look.c \
 	%reldir%/map.c %reldir%/map.h \

@@ -210,6 +210,7 @@ struct job {
 };
 _Static_assert(sizeof(struct job) == 64, "a job is a cache line");
 #define DELAY_ASIDE UINT32_MAX
+#define KEY_CLASSES 8 /* longer ones are blocks of their own */
 
 struct side {
 	struct job *job;
@@ -497,8 +498,9 @@ struct engine {
 	bool watched;
 	bool spaces; /* names may be of namespaces */
 	struct slab jobs, sides;
-	struct index keys; /* of jobs */
-	struct job *asked; /* whose request this step is about, or NULL */
+	struct slab key_bytes[KEY_CLASSES]; /* of keys up to 8, 16, ... bytes; made when needed */
+	struct index keys;                  /* of jobs */
+	struct job *asked;                  /* whose request this step is about, or NULL */
 	struct map queue_names, waiters, runs, tokens, results, answers, completions;
 	struct list queues;     /* in order of creation */
 	struct queue *fallback; /* "default" */

@@ -13,17 +13,14 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/assert.h"
-#include "engine/records.h"
+#include "engine/front.h"
 
-#define AHEAD     0x80000000u
-#define FRONT     0x7fffffffu        /* no place in a heap, where jobs may be as well */
-#define FAR       ((int64_t)1 << 30) /* ticks; what lies further is filed there and looked at then */
-#define MASK      (WHEEL_SLOTS - 1)
-#define SLACK     4096u /* dead entries that don't matter */
-#define SWEEP     4u    /* chunks swept with each append meanwhile */
-#define FRONT_MIN 64u
+#define AHEAD 0x80000000u
+#define FAR   ((int64_t)1 << 30) /* ticks; what lies further is filed there and looked at then */
+#define MASK  (WHEEL_SLOTS - 1)
+#define SLACK 4096u /* dead entries that don't matter */
+#define SWEEP 4u    /* chunks swept with each append meanwhile */
 
 struct ahead_entry {
 	uint32_t job, at;
@@ -34,12 +31,6 @@ struct chunk {
 	struct ahead_entry v[WHEEL_CHUNK];
 };
 _Static_assert(sizeof(struct chunk) == 512, "chunks are cache lines");
-
-static struct job *
-job_of(const struct wheel *w, uint32_t i)
-{
-	return (struct job *)(void *)w->jobs->base + i;
-}
 
 static uint32_t
 number_of(const struct wheel *w, const struct job *j)
@@ -151,141 +142,6 @@ file(struct wheel *w, uint32_t job, int64_t tick)
 		level++;
 	return slot_append(w, level, (uint32_t)(tick >> WHEEL_BITS * level) & MASK,
 		(struct ahead_entry){ job, at_of(tick) });
-}
-
-/* ---- the front ---- */
-
-static bool
-before(const struct wheel_entry *a, const struct wheel_entry *b)
-{
-	return a->due_ns < b->due_ns || (a->due_ns == b->due_ns && a->seq < b->seq);
-}
-
-static bool
-entry_valid(const struct wheel *w, const struct wheel_entry *e)
-{
-	const struct job *j = job_of(w, e->job);
-
-	return j->timer.place == FRONT && j->seq == e->seq && j->due_ns == e->due_ns;
-}
-
-static int
-grow(struct wheel_entry **v, size_t *cap)
-{
-	size_t n = *cap ? *cap * 2 : FRONT_MIN;
-	struct wheel_entry *grown = big_resize(*v, *cap * sizeof *grown, n * sizeof *grown);
-
-	if (!grown)
-		return -ENOMEM;
-	*v = grown;
-	*cap = n;
-	return 0;
-}
-
-static void
-heap_up(struct wheel_entry *heap, size_t i, struct wheel_entry e)
-{
-	for (; i > 0 && before(&e, &heap[(i - 1) / 4]); i = (i - 1) / 4)
-		heap[i] = heap[(i - 1) / 4];
-	heap[i] = e;
-}
-
-static void
-heap_down(struct wheel_entry *heap, size_t n, size_t i, struct wheel_entry e)
-{
-	for (size_t child; (child = i * 4 + 1) < n; i = child) {
-		size_t end = child + 4 < n ? child + 4 : n, best = child;
-
-		while (++child < end)
-			if (before(&heap[child], &heap[best]))
-				best = child;
-		child = best;
-		if (!before(&heap[child], &e))
-			break;
-		heap[i] = heap[child];
-	}
-	heap[i] = e;
-}
-
-static void
-heap_pop(struct wheel *w)
-{
-	w->heap_n--;
-	if (w->heap_n > 0)
-		heap_down(w->heap, w->heap_n, 0, w->heap[w->heap_n]);
-}
-
-static size_t
-keep_valid(const struct wheel *w, struct wheel_entry *v, size_t from, size_t n)
-{
-	size_t kept = 0;
-
-	for (size_t i = from; i < n; i++)
-		if (entry_valid(w, &v[i]))
-			v[kept++] = v[i];
-	return kept;
-}
-
-/* More dead than live ones, of jobs that are moved to and fro within the tick. */
-static void
-front_compact(struct wheel *w)
-{
-	w->run_n = keep_valid(w, w->run, w->run_at, w->run_n);
-	w->run_at = 0;
-	w->heap_n = keep_valid(w, w->heap, 0, w->heap_n);
-	for (size_t i = w->heap_n / 4 + 1; i-- > 0;)
-		if (i < w->heap_n)
-			heap_down(w->heap, w->heap_n, i, w->heap[i]);
-}
-
-static int
-front_add(struct wheel *w, struct wheel_entry e)
-{
-	if (w->run_n - w->run_at + w->heap_n > 2 * w->n_front + FRONT_MIN)
-		front_compact(w);
-	if (w->run_at == w->run_n)
-		w->run_at = w->run_n = 0;
-	if (w->run_n == 0 || before(&w->run[w->run_n - 1], &e)) {
-		if (w->run_n == w->run_cap && grow(&w->run, &w->run_cap) < 0)
-			return -ENOMEM;
-		w->run[w->run_n++] = e;
-		return 0;
-	}
-	if (w->heap_n == w->heap_cap && grow(&w->heap, &w->heap_cap) < 0)
-		return -ENOMEM;
-	heap_up(w->heap, w->heap_n++, e);
-	return 0;
-}
-
-/* The first that is valid; NULL: the front is empty. */
-static const struct wheel_entry *
-front_first(struct wheel *w)
-{
-	while (w->run_at < w->run_n && !entry_valid(w, &w->run[w->run_at]))
-		w->run_at++;
-	while (w->heap_n > 0 && !entry_valid(w, &w->heap[0]))
-		heap_pop(w);
-	if (w->run_at == w->run_n)
-		return w->heap_n ? &w->heap[0] : NULL;
-	if (w->heap_n > 0 && before(&w->heap[0], &w->run[w->run_at]))
-		return &w->heap[0];
-	return &w->run[w->run_at];
-}
-
-/* A large one is given back when it is empty. */
-static void
-front_shrink(struct wheel *w)
-{
-	if (w->run_at == w->run_n && w->run_cap > FRONT_MIN * 1024) {
-		big_free(w->run, w->run_cap * sizeof *w->run);
-		w->run = NULL;
-		w->run_at = w->run_n = w->run_cap = 0;
-	}
-	if (w->heap_n == 0 && w->heap_cap > FRONT_MIN * 1024) {
-		big_free(w->heap, w->heap_cap * sizeof *w->heap);
-		w->heap = NULL;
-		w->heap_cap = 0;
-	}
 }
 
 /* ---- what comes next ---- */
@@ -414,11 +270,8 @@ wheel_init(struct wheel *w, const struct slab *jobs, size_t max)
 	*w = (struct wheel){ .jobs = jobs, .next_ns = INT64_MAX };
 	err = slab_init(&w->chunks, sizeof(struct chunk),
 		max / WHEEL_CHUNK * 3 + 2 * WHEEL_LEVELS * WHEEL_SLOTS);
-	/* Room for a few, so that they come out even when there is no memory. */
 	if (err == 0)
-		err = grow(&w->run, &w->run_cap);
-	if (err == 0)
-		err = grow(&w->heap, &w->heap_cap);
+		err = front_init(w);
 	if (err < 0)
 		wheel_done(w);
 	return err;
@@ -427,8 +280,7 @@ wheel_init(struct wheel *w, const struct slab *jobs, size_t max)
 void
 wheel_done(struct wheel *w)
 {
-	big_free(w->run, w->run_cap * sizeof *w->run);
-	big_free(w->heap, w->heap_cap * sizeof *w->heap);
+	front_done(w);
 	slab_done(&w->chunks);
 	*w = (struct wheel){ 0 };
 }
@@ -675,20 +527,10 @@ slot_verify(const struct wheel *w, int level, uint32_t s, size_t *live)
 	return entries;
 }
 
-static size_t
-front_verify(const struct wheel *w, const struct wheel_entry *v, size_t n)
-{
-	size_t live = 0;
-
-	for (size_t i = 0; i < n; i++)
-		live += entry_valid(w, &v[i]);
-	return live;
-}
-
 void
 wheel_verify(const struct wheel *w, uint64_t armed)
 {
-	size_t entries = 0, chunks = 0, live = 0, front;
+	size_t entries = 0, chunks = 0, live = 0;
 
 	wq_assert(w->n == armed);
 	for (int level = 0; level < WHEEL_LEVELS; level++)
@@ -698,7 +540,5 @@ wheel_verify(const struct wheel *w, uint64_t armed)
 		}
 	wq_assert(chunks == w->chunks.n);
 	wq_assert(entries == w->entries && live >= w->n - w->n_front);
-	front = front_verify(w, w->run + w->run_at, w->run_n - w->run_at) +
-		front_verify(w, w->heap, w->heap_n);
-	wq_assert(front == w->n_front);
+	front_verify(w);
 }
