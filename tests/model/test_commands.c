@@ -202,6 +202,7 @@ START_TEST(a_damaged_command_is_not_restored)
 	static const struct str bad[] = { { "", 0 }, { "\0", 1 }, { "\0x\0", 3 }, { "echo", 4 } };
 	struct job_saved j = { .queue = STR("q"),
 		.key = STR("k"),
+		.id = 1,
 		.pending = JOB_ARMED,
 		.level = LEVEL_ASYNC,
 		.command = true,
