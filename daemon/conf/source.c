@@ -242,7 +242,8 @@ source_read(const char *path, char **out, const char **what, int *line)
 
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, &sb) == 0 && !S_ISREG(sb.st_mode) && !S_ISDIR(sb.st_mode)) {
+	/* A device is read as far as it goes: /dev/null is the way to ask for no settings. */
+	if (fstat(fd, &sb) == 0 && (S_ISFIFO(sb.st_mode) || S_ISSOCK(sb.st_mode))) {
 		close(fd);
 		return ERR_NOT_OURS;
 	}
