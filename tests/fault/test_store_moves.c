@@ -239,7 +239,7 @@ sweep_course(const struct course *c, enum fault_op op, bool forever, bool disk_f
 	struct sweep sw = { .op = op, .forever = forever, .disk_full = disk_full };
 	bool hit = true;
 
-	for (sw.nth = 1; hit; sw.nth += sw.nth < dense ? 1 : 1 + sw.nth / 7) {
+	for (sw.nth = 1; hit; sw.nth += sw.nth < dense ? 1 : 1 + sw.nth / 3) {
 		bool failed;
 		int done;
 
@@ -267,13 +267,13 @@ sweep_ops(const struct course *c, long dense)
 
 START_TEST(every_call_fails_while_folding)
 {
-	sweep_ops(&folding, 30);
+	sweep_ops(&folding, 5);
 }
 END_TEST
 
 START_TEST(every_call_fails_while_folding_by_itself)
 {
-	sweep_ops(&idle, 30);
+	sweep_ops(&idle, 10);
 }
 END_TEST
 
@@ -292,7 +292,7 @@ lose_power(const struct course *c, long stride)
 	for (size_t i = 0; i < ARRAY_SIZE(chances); i++) {
 		bool hit = true, failed;
 
-		for (sw.nth = 1; hit; sw.nth += sw.nth < 30 ? 1 : stride) {
+		for (sw.nth = 1; hit; sw.nth += sw.nth < 12 ? 1 : stride) {
 			int done;
 
 			course_begin(c);
@@ -308,13 +308,13 @@ lose_power(const struct course *c, long stride)
 
 START_TEST(the_power_fails_while_folding)
 {
-	lose_power(&folding, 13);
+	lose_power(&folding, 61);
 }
 END_TEST
 
 START_TEST(the_power_fails_while_folding_by_itself)
 {
-	lose_power(&idle, 13);
+	lose_power(&idle, 29);
 }
 END_TEST
 
