@@ -74,6 +74,19 @@ parse_tls(const char *s, struct address *out)
 	return err;
 }
 
+/* "fd:N": what the daemon gives its worker programs. */
+static int
+parse_fd(const char *s, struct address *out)
+{
+	size_t n = strlen(s);
+
+	if (n == 0 || n > 6 || strspn(s, "0123456789") != n)
+		return WQ_ERR_ADDRESS;
+	out->kind = ADDRESS_FD;
+	out->fd = (int)strtol(s, NULL, 10);
+	return 0;
+}
+
 int
 address_parse(const char *text, struct address *out)
 {
@@ -90,6 +103,8 @@ address_parse(const char *text, struct address *out)
 		err = parse_tcp(text + 6, &a);
 	else if (strncmp(text, "tls://", 6) == 0)
 		err = parse_tls(text + 6, &a);
+	else if (strncmp(text, "fd:", 3) == 0)
+		err = parse_fd(text + 3, &a);
 	else
 		err = WQ_ERR_ADDRESS;
 	if (err == 0)
@@ -104,6 +119,8 @@ address_text(const struct address *a, char *dst, size_t size)
 
 	if (a->kind == ADDRESS_UNIX)
 		snprintf(dst, size, "unix:%s", a->path);
+	else if (a->kind == ADDRESS_FD)
+		snprintf(dst, size, "fd:%d", a->fd);
 	else
 		snprintf(dst, size, "%s://%s%.255s%s:%s", a->kind == ADDRESS_TLS ? "tls" : "tcp",
 			v6 ? "[" : "", a->host, v6 ? "]" : "", a->port);
@@ -155,6 +172,10 @@ address_resolve(const struct address *a, struct endpoint out[ADDRESS_ENDPOINTS],
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 
+	if (a->kind == ADDRESS_FD) {
+		*n = 1; /* it is there already */
+		return 0;
+	}
 	if (a->kind != ADDRESS_UNIX)
 		return resolve_tcp(a, out, n);
 	memcpy(un.sun_path, a->path, sizeof un.sun_path);

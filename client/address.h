@@ -9,13 +9,14 @@
 
 #define ADDRESS_ENDPOINTS 8 /* of one host name that are tried */
 
-enum address_kind { ADDRESS_UNIX, ADDRESS_TCP, ADDRESS_TLS };
+enum address_kind { ADDRESS_UNIX, ADDRESS_TCP, ADDRESS_TLS, ADDRESS_FD };
 
 struct address {
 	enum address_kind kind;
 	char path[sizeof((struct sockaddr_un *)0)->sun_path];
 	char host[NI_MAXHOST];
 	char port[6];
+	int fd; /* ADDRESS_FD: a connected socket, borrowed */
 };
 
 struct endpoint {

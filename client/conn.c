@@ -15,6 +15,7 @@
  * connection that lasted longer than the longest pause starts over from the shortest.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -103,11 +104,17 @@ say_why(wq_t *wq, int error)
 	message_set(wq, text);
 }
 
+static bool
+comes_back(const wq_t *wq)
+{
+	return wq->opt.reconnect && wq->addr.kind != ADDRESS_FD;
+}
+
 int
 link_down(wq_t *wq, int64_t now, int error, bool fatal)
 {
 	struct link *l = &wq->link;
-	bool keep = wq->opt.reconnect && !fatal;
+	bool keep = comes_back(wq) && !fatal;
 
 	if (l->state == LINK_UP && now - l->up_since_ns > wq->opt.reconnect_max_ms * NS_PER_MS)
 		l->pause_ms = 0;
@@ -117,7 +124,7 @@ link_down(wq_t *wq, int64_t now, int error, bool fatal)
 	inbox_reset(&wq->in);
 	l->out_off = 0;
 	l->last_error = error;
-	l->gone = !wq->opt.reconnect;
+	l->gone = !comes_back(wq);
 	if (l->gone) {
 		link_move(l, LINK_CLOSED);
 	} else {
@@ -174,6 +181,20 @@ connect_begin(const struct endpoint *e)
 	return err;
 }
 
+/* A connection that came with the process: once it has ended there is no other. */
+static int
+take_given(int given)
+{
+	int fd = fcntl(given, F_DUPFD_CLOEXEC, 3), flags;
+
+	if (fd < 0)
+		return -errno;
+	flags = fcntl(fd, F_GETFL);
+	if (flags >= 0)
+		(void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	return fd;
+}
+
 /* Tries the addresses from `end` on. 0: one is on its way (state CONNECTING). */
 static int
 connect_next(wq_t *wq, int64_t now, int err)
@@ -181,7 +202,8 @@ connect_next(wq_t *wq, int64_t now, int err)
 	struct link *l = &wq->link;
 
 	for (; l->end < l->n_ends; l->end++) {
-		int fd = connect_begin(&l->ends[l->end]);
+		int fd = wq->addr.kind == ADDRESS_FD ? take_given(wq->addr.fd)
+						     : connect_begin(&l->ends[l->end]);
 
 		if (fd < 0) {
 			err = system_error(-fd);

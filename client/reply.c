@@ -171,7 +171,7 @@ daemon_offset(const wq_t *wq, int64_t now)
 	struct timespec ts;
 	int64_t off;
 
-	if (wq->addr.kind != ADDRESS_UNIX)
+	if (wq->addr.kind != ADDRESS_UNIX && wq->addr.kind != ADDRESS_FD)
 		return wq->link.offset;
 	clock_gettime(CLOCK_REALTIME, &ts);
 	off = (int64_t)ts.tv_sec * 1000 * NS_PER_MS + ts.tv_nsec - now;

@@ -107,8 +107,9 @@ sub_done(wq_t *wq, struct pending *p, int error, const Wq__V1__Reply *r)
 		message_set(wq, r->message);
 	if (!r)
 		lose_all(w);
-	if (result == 0 || w->stopping || wq->freeing) {
-		w->error = w->stopping ? 0 : result;
+	if (result == 0 || w->stopping || wq->freeing || wq->addr.kind == ADDRESS_FD) {
+		/* Of a connection that was given, the end is the daemon's word to go. */
+		w->error = w->stopping || !r ? 0 : result;
 		move(w, W_OVER);
 	} else if (!r || wq_retriable(result)) {
 		move(w, W_IDLE);

@@ -264,7 +264,7 @@ build_runner(struct daemon *d)
 	if (d->n_listeners > 0)
 		snprintf(address, sizeof address, "%s", listener_address(d->listeners[0]));
 	daemon_runner_hooks(&cfg);
-	if (runner_new(&cfg, &d->runner) < 0)
+	if (runner_new(&cfg, &d->runner) < 0 || crew_new(d, &d->crew) < 0)
 		return failed(d, WQD_EXIT_FAILED, "start", "no memory");
 	return 0;
 }
@@ -442,6 +442,8 @@ parts_teardown(struct daemon *d)
 	stop_free(d->stop);
 	parts_close_listeners(d);
 	conns_free(d->conns);
+	crew_free(d->crew);
+	d->crew = NULL;
 	tls_free(d->tls);
 	tokens_free(d->tokens);
 	if (re && d->watchdog)

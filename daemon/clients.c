@@ -12,6 +12,7 @@ open_session(void *ctx, struct conn *c, const struct peer *peer, struct moment n
 	if (r < 0)
 		return r;
 	session_set_user(s, c);
+	crew_session_opened(d->crew, s);
 	*session = s;
 	return 0;
 }

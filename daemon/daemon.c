@@ -38,6 +38,24 @@ on_kill_run(void *ctx, uint64_t run_id)
 }
 
 static void
+on_revoked(void *ctx, struct session *s)
+{
+	struct daemon *d = ctx;
+
+	if (d->crew)
+		crew_revoked(d->crew, s);
+}
+
+static void
+on_session_gone(void *ctx, const struct session *s)
+{
+	struct daemon *d = ctx;
+
+	if (d->crew)
+		crew_session_closed(d->crew, s);
+}
+
+static void
 on_run_started(void *ctx, uint64_t run_id, pid_t pid)
 {
 	(void)pid;
@@ -203,6 +221,7 @@ begin_stop(struct daemon *d, bool drain)
 		drain, (long long)(d->conf->stop_timeout_ns / NS_PER_MS));
 	systemd_stopping(d->sd);
 	systemd_extend_timeout(d->sd, d->conf->stop_timeout_ns + EXTEND_BY);
+	crew_stop(d->crew);
 	if (stop_new(&cfg, clock_now(), &d->stop) < 0)
 		loop_stop(d->loop);
 }
@@ -255,6 +274,7 @@ on_turn(void *ctx, struct moment now)
 		stop_as_asked(d);
 	if (d->stop)
 		stop_turn(d->stop, now);
+	crew_turn(d->crew, now);
 	committer_turn(d->committer, now);
 	due = service_turn(d->svc, now);
 	other = engine_next_due(d->engine, now);
@@ -292,6 +312,7 @@ on_stat(void *ctx, void (*put)(void *arg, const char *name, int64_t value), void
 	put(arg, "store_wal_bytes", (int64_t)ss.wal_bytes);
 	put(arg, "store_bytes_written", (int64_t)ss.bytes_written);
 	put(arg, "runner_active", (int64_t)runner_active(d->runner));
+	put(arg, "worker_programs", (int64_t)crew_alive(d->crew));
 	secure_stat(d, put, arg);
 	pools_stat(d, put, arg);
 }
@@ -312,6 +333,8 @@ daemon_service_hooks(struct service_config *cfg)
 	cfg->kill_run = on_kill_run;
 	cfg->stalled = pools_on_stalled;
 	cfg->output_ready = clients_output_ready;
+	cfg->revoked = on_revoked;
+	cfg->session_gone = on_session_gone;
 	cfg->output_early = clients_output_early;
 	cfg->reload = on_reload;
 	cfg->shutdown = on_shutdown;

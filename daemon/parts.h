@@ -8,6 +8,7 @@
 
 #include "auth/tokens.h"
 #include "conf/conf.h"
+#include "crew.h"
 #include "daemon.h"
 #include "engine/engine.h"
 #include "net/listen.h"
@@ -37,6 +38,7 @@ struct daemon {
 	struct reactor_io *writer_io;
 	struct committer *committer;
 	struct runner *runner;
+	struct crew *crew;
 	struct conns *conns;
 	struct tls *tls;       /* NULL: no certificate */
 	struct tokens *tokens; /* NULL: none */

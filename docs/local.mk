@@ -1,7 +1,7 @@
 # Man pages and documents.
 wqdexamplesdir = $(docdir)/examples
 dist_wqdexamples_DATA = %reldir%/examples/wqd.conf %reldir%/examples/wqd-handlers.conf
-dist_doc_DATA = %reldir%/guarantees.md %reldir%/pools.md %reldir%/protocol.md %reldir%/security.md %reldir%/semantics.md %reldir%/waiting.md
+dist_doc_DATA = %reldir%/guarantees.md %reldir%/pools.md %reldir%/protocol.md %reldir%/security.md %reldir%/semantics.md %reldir%/waiting.md %reldir%/workers.md
 EXTRA_DIST += %reldir%/adr %reldir%/architecture.md %reldir%/bench.md
 dist_man_MANS += %reldir%/man/wqctl.1
 dist_man_MANS += %reldir%/man/wqd.conf.5 %reldir%/man/wqd.8
@@ -27,8 +27,10 @@ update-libwq: tests/unit/test_libwq_parts
 # Examples of libwq: compiled as a user would, run by tests/system/test_examples.py.
 EXAMPLE_INCLUDES = -I$(srcdir)/include
 EXAMPLE_FLAGS = -std=c99 $(WQ_WARNINGS) $(WQ_HARDENING) $(WQ_SANITIZE)
-dist_wqdexamples_DATA += %reldir%/examples/heartbeat.c %reldir%/examples/debounce.c %reldir%/examples/lease.c %reldir%/examples/reaper.c
-check_PROGRAMS += %reldir%/examples/heartbeat %reldir%/examples/debounce %reldir%/examples/lease %reldir%/examples/reaper
+dist_wqdexamples_DATA += %reldir%/examples/heartbeat.c %reldir%/examples/debounce.c %reldir%/examples/lease.c %reldir%/examples/reaper.c \
+	%reldir%/examples/worker.c
+check_PROGRAMS += %reldir%/examples/heartbeat %reldir%/examples/debounce %reldir%/examples/lease %reldir%/examples/reaper \
+	%reldir%/examples/worker
 %canon_reldir%_examples_heartbeat_SOURCES = %reldir%/examples/heartbeat.c
 %canon_reldir%_examples_heartbeat_CPPFLAGS = $(EXAMPLE_INCLUDES)
 %canon_reldir%_examples_heartbeat_CFLAGS = $(EXAMPLE_FLAGS)
@@ -37,6 +39,10 @@ check_PROGRAMS += %reldir%/examples/heartbeat %reldir%/examples/debounce %reldir
 %canon_reldir%_examples_debounce_CPPFLAGS = $(EXAMPLE_INCLUDES)
 %canon_reldir%_examples_debounce_CFLAGS = $(EXAMPLE_FLAGS)
 %canon_reldir%_examples_debounce_LDADD = client/libwq.la
+%canon_reldir%_examples_worker_SOURCES = %reldir%/examples/worker.c
+%canon_reldir%_examples_worker_CPPFLAGS = $(EXAMPLE_INCLUDES)
+%canon_reldir%_examples_worker_CFLAGS = $(EXAMPLE_FLAGS)
+%canon_reldir%_examples_worker_LDADD = client/libwq.la
 %canon_reldir%_examples_lease_SOURCES = %reldir%/examples/lease.c
 %canon_reldir%_examples_lease_CPPFLAGS = $(EXAMPLE_INCLUDES)
 %canon_reldir%_examples_lease_CFLAGS = $(EXAMPLE_FLAGS)

@@ -146,6 +146,18 @@ static const struct option handler_rows[] = {
   "Memory that all processes of a run may use together, where a cgroup is delegated; beyond it the run is ended with signal 9, and nothing else. 0: none but the pool's." },
 { "run_processes", OPT_NUMBER, AT(run_processes), 0, 4194304, "0", PLAIN, RELOAD,
   "Processes and threads of a run at once, where a cgroup is delegated. 0: none but the unit's." },
+{ "worker", OPT_BOOL, AT(worker), 0, 0, "no", PLAIN, RELOAD,
+  "The command is a worker program: it stays, and takes job after job of a queue whose action is lease over the socket that is its descriptor 3." },
+{ "workers_max", OPT_NUMBER, AT(workers_max), 0, 10000, "0", PLAIN, RELOAD,
+  "Worker programs at once, for each queue. 0: as many as the queue's max_active." },
+{ "workers_spare", OPT_NUMBER, AT(workers_spare), 0, 10000, "1", PLAIN, RELOAD,
+  "Idle worker programs that are kept." },
+{ "worker_idle", OPT_DURATION, AT(worker_idle_ns), 0, 365 * DAY, "30s", PLAIN, RELOAD,
+  "A worker program beyond the spare ones that has had nothing to do for so long goes, the coldest first." },
+{ "worker_jobs", OPT_NUMBER, AT(worker_jobs), 0, UINT32_MAX, "0", PLAIN, RELOAD,
+  "A worker program is replaced after so many jobs. 0: never." },
+{ "worker_memory", OPT_SIZE, AT(worker_memory), 0, 1024 * GIB, "0", PLAIN, RELOAD,
+  "A worker program that has so many bytes in memory is replaced when its job is over. 0: no limit." },
 };
 #undef AT
 

@@ -85,6 +85,7 @@ engine_init_parts(struct engine *e)
 	timers_init(&e->lease_ends);
 	list_init(&e->queues);
 	list_init(&e->all_subs);
+	list_init(&e->crews);
 	list_init(&e->all_waiters);
 	list_init(&e->all_completions);
 	list_init(&e->wake);

@@ -364,6 +364,25 @@ struct engine_stats {
 };
 void
 engine_stats_get(const struct engine *e, struct engine_stats *out);
+/* A queue whose workers the daemon keeps; borrowed until the next step. */
+struct crew_view {
+	struct str queue, handler;
+	uint64_t ready; /* jobs that only lack a worker */
+	uint32_t max_active;
+};
+bool
+engine_has_crews(const struct engine *e);
+void
+engine_crew_each(
+	const struct engine *e, void (*each)(void *arg, const struct crew_view *), void *arg);
+struct worker_view {
+	uint32_t holds; /* leases */
+	uint64_t given; /* jobs in all */
+	int64_t idle_since_ns;
+};
+/* False: there is no such subscription. */
+bool
+engine_worker_get(const struct engine *e, uint64_t subscription, struct worker_view *out);
 /* Jobs that workers hold now. */
 uint64_t
 engine_leases_held(const struct engine *e);

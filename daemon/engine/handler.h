@@ -32,6 +32,13 @@ struct handler {
 	/* of all its processes together, where a cgroup is delegated; 0: none */
 	uint64_t run_memory;
 	uint64_t run_processes;
+	/* a worker program: stays, and takes job after job over the socket that is its descriptor 3 */
+	bool worker;
+	uint32_t workers_max;   /* at once; 0: as many as max_active of the queue allows */
+	uint32_t workers_spare; /* idle ones kept */
+	int64_t worker_idle_ns; /* one that is idle for so long goes */
+	uint64_t worker_jobs;   /* after so many it is replaced; 0: never */
+	uint64_t worker_memory; /* the same for bytes in memory */
 };
 
 #endif

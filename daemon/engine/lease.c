@@ -118,6 +118,7 @@ lease_give(struct engine *e, struct run *run, struct sub *s)
 	l->bytes = payload_bytes(run->payload ? run->payload : job_payload(run->job));
 	s->bytes += l->bytes;
 	s->n_leases++;
+	s->given++;
 	list_append(&s->leases, &l->of_sub);
 	e->stats.leases++;
 	return 0;
@@ -154,8 +155,8 @@ lease_free(struct engine *e, struct lease *l)
 {
 	CHECK_OBJ(l, LEASE_MAGIC);
 	lease_part(e, l);
-	if (l->sub)
-		l->sub->n_leases--;
+	if (l->sub && --l->sub->n_leases == 0)
+		l->sub->idle_ns = e->now.boot_ns;
 	list_del(&l->of_sub);
 	MAGIC_DONE(l);
 	x_free(l);

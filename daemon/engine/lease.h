@@ -69,6 +69,9 @@ void
 worker_leave(struct engine *e, uint64_t ticket);
 void
 workers_queue_gone(struct engine *e, struct queue *q);
+/* Its settings may be others: does the daemon keep workers for it? */
+void
+workers_place_queue(struct engine *e, struct queue *q);
 void
 workers_free(struct engine *e);
 void

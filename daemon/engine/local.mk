@@ -4,6 +4,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/ask.c \
 	%reldir%/cancel.c \
 	%reldir%/completion.c %reldir%/completion.h \
+	%reldir%/crew.c %reldir%/crew.h \
 	%reldir%/dirty.c \
 	%reldir%/dispatch.c \
 	%reldir%/drain.c \

@@ -96,6 +96,7 @@ pools_place_queue(struct engine *e, struct queue *q)
 		p = p ? p : e->common;
 	}
 	q->pool = p ? p : e->direct;
+	workers_place_queue(e, q);
 }
 
 void

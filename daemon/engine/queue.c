@@ -71,6 +71,7 @@ queue_init_lists(struct queue *q)
 	list_init(&q->turn);
 	list_init(&q->spare);
 	list_init(&q->colours);
+	list_init(&q->crew);
 	list_init(&q->places);
 	list_init(&q->takers);
 	list_init(&q->records);
@@ -117,6 +118,7 @@ queue_remove(struct engine *e, struct queue *q)
 		e->recent = NULL;
 	tell_queue(e, q, "deleted");
 	workers_queue_gone(e, q);
+	list_del(&q->crew);
 	list_del(&q->of_engine);
 	queue_turn_leave(q);
 	list_del(&q->sweep.link);

@@ -338,6 +338,8 @@ struct sub {
 	uint64_t ticket;
 	uint32_t credits, n_leases; /* LOST ones too: they are not answered for */
 	size_t bytes;               /* of payloads of those it holds */
+	uint64_t given;             /* jobs in all */
+	int64_t idle_ns;            /* boot time since when it holds nothing */
 	bool closed;                /* no more jobs: over with its last lease */
 	struct list leases, places;
 	uint8_t holder_n;
@@ -395,6 +397,7 @@ struct queue {
 	struct list colours;
 	struct list records;
 	uint64_t n_records;
+	struct list crew;           /* engine.crews, if the daemon keeps workers for it */
 	struct list places, takers; /* of workers; of those who have credit */
 	uint64_t n_places;
 	struct timer backoff; /* engine.backoffs: after a start that failed */
@@ -519,6 +522,7 @@ struct engine {
 	uint32_t n_pools;
 	struct map subs;
 	struct list all_subs;
+	struct list crews; /* queues whose workers are ours */
 	struct timers lease_ends;
 	uint64_t fence;           /* token of the newest lease */
 	int64_t starved_until_ns; /* boot time; before it nothing is started, for want of memory */

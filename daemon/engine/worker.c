@@ -131,7 +131,10 @@ worker_looked_at(struct engine *e, struct sub *s)
 	list_each(p, &s->places, struct place, of_sub) {
 		if (credit == list_linked(&p->taker))
 			continue;
-		if (credit)
+		/* Of ours the warmest is next, so that the others come to rest and can go. */
+		if (credit && list_linked(&p->q->crew))
+			list_prepend(&p->q->takers, &p->taker);
+		else if (credit)
 			list_append(&p->q->takers, &p->taker);
 		else
 			list_del(&p->taker);
@@ -196,6 +199,7 @@ sub_new(struct engine *e, uint64_t ticket, const struct op_subscribe *op)
 	s->magic = SUB_MAGIC;
 	s->ticket = ticket;
 	s->credits = op->credits;
+	s->idle_ns = e->now.boot_ns;
 	s->holder_n = (uint8_t)(op->holder.n < HOLDER_MAX ? op->holder.n : HOLDER_MAX);
 	if (s->holder_n)
 		memcpy(s->holder, op->holder.p, s->holder_n);
@@ -343,6 +347,50 @@ engine_leases_held(const struct engine *e)
 		list_each(l, &s->leases, struct lease, of_sub)
 			n += l->run != NULL;
 	return n;
+}
+
+/* ---- workers of our own ---- */
+
+void
+workers_place_queue(struct engine *e, struct queue *q)
+{
+	list_del(&q->crew);
+	if (q->s.action == ACTION_LEASE && q->s.handler[0])
+		list_append(&e->crews, &q->crew);
+}
+
+bool
+engine_has_crews(const struct engine *e)
+{
+	return !list_empty(&e->crews);
+}
+
+void
+engine_crew_each(
+	const struct engine *e, void (*each)(void *arg, const struct crew_view *), void *arg)
+{
+	list_each(q, &e->crews, struct queue, crew) {
+		const struct crew_view v = {
+			.queue = q->name,
+			.handler = str_from(q->s.handler),
+			.ready = q->paused || q->n_running >= queue_slots(q) ? 0 : q->n_ready,
+			.max_active = queue_slots(q),
+		};
+
+		each(arg, &v);
+	}
+}
+
+bool
+engine_worker_get(const struct engine *e, uint64_t subscription, struct worker_view *out)
+{
+	const struct sub *s = sub_find(e, subscription);
+
+	if (s)
+		*out = (struct worker_view){
+			.holds = s->n_leases, .given = s->given, .idle_since_ns = s->idle_ns
+		};
+	return s != NULL;
 }
 
 /* ---- verify ---- */

@@ -99,7 +99,7 @@ entry_fd(const char *name)
 
 /* Closes what /proc/self/fd lists; -1 where there is no such thing. */
 CHILD_SIDE static int
-close_listed(void)
+close_listed(int from)
 {
 	char room[1024] __attribute__((aligned(8)));
 	long dir = syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY), n;
@@ -111,7 +111,7 @@ close_listed(void)
 			const struct entry *e = (const struct entry *)(const void *)(room + at);
 			int fd = entry_fd(e->name);
 
-			if (fd >= FIRST_OTHER_FD && fd != dir)
+			if (fd >= from && fd != dir)
 				syscall(SYS_close, fd);
 			at += e->len;
 		}
@@ -122,17 +122,17 @@ close_listed(void)
 
 /* Libraries open descriptors without asking; close-on-exec alone is a promise of others. */
 CHILD_SIDE static void
-close_others(void)
+close_others(int from)
 {
 	struct rlimit lim;
 
 #ifdef SYS_close_range
-	if (syscall(SYS_close_range, FIRST_OTHER_FD, ~0u, 0) == 0)
+	if (syscall(SYS_close_range, from, ~0u, 0) == 0)
 		return;
 #endif
-	if (close_listed() == 0 || getrlimit(RLIMIT_NOFILE, &lim) < 0)
+	if (close_listed(from) == 0 || getrlimit(RLIMIT_NOFILE, &lim) < 0)
 		return;
-	for (rlim_t fd = FIRST_OTHER_FD; fd < lim.rlim_cur && fd < INT_MAX; fd++)
+	for (rlim_t fd = (rlim_t)from; fd < lim.rlim_cur && fd < INT_MAX; fd++)
 		syscall(SYS_close, (int)fd);
 }
 
@@ -143,6 +143,15 @@ out_of_the_way(int fd)
 	return fd < FIRST_OTHER_FD ? fcntl(fd, F_DUPFD, FIRST_OTHER_FD) : fd;
 }
 
+/* What was at 3 is at 0 to 2 by now, or of no use here. */
+CHILD_SIDE static int
+give_socket(int fd)
+{
+	if (fd == FIRST_OTHER_FD)
+		return fcntl(fd, F_SETFD, 0);
+	return dup2(fd, FIRST_OTHER_FD);
+}
+
 CHILD_SIDE static int
 step_stdio(const struct spawn *s)
 {
@@ -151,7 +160,9 @@ step_stdio(const struct spawn *s)
 	if (in < 0 || out < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
 		dup2(out, STDERR_FILENO) < 0)
 		return errno;
-	close_others();
+	if (s->has_sock && give_socket(s->sock_fd) < 0)
+		return errno;
+	close_others(s->has_sock ? FIRST_OTHER_FD + 1 : FIRST_OTHER_FD);
 	umask(s->umask);
 	return 0;
 }

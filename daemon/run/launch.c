@@ -196,7 +196,7 @@ make_process(struct launcher *l, struct spawn *s, const struct run_start *start,
 	struct run_env_facts facts = {
 		.who = s->who,
 		.instance = l->instance,
-		.socket = l->socket,
+		.socket = s->has_sock ? "fd:3" : l->socket,
 	};
 	char **env = NULL, **paths = NULL;
 	int err;
@@ -223,6 +223,8 @@ launch_steps(struct launcher *l, const struct run_start *start, const struct han
 		.directory = h->directory ? h->directory : "/",
 		.in_fd = l->null_fd,
 		.out_fd = out_fd,
+		.has_sock = pool->worker,
+		.sock_fd = pool->sock_fd,
 		.umask = h->umask,
 		.nice = h->nice + pool->nice,
 		.low = pool->low,

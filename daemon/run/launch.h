@@ -31,6 +31,8 @@ struct launch_pool {
 	bool low;      /* begins as nice as can be */
 	int nice;      /* besides the handler's */
 	int cgroup_fd; /* borrowed; see struct spawn */
+	bool worker;   /* a worker program */
+	int sock_fd;   /* its connection to us; borrowed */
 };
 
 int

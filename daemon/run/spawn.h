@@ -57,6 +57,8 @@ struct spawn {
 	const char *directory;      /* entered as the new user */
 	const struct identity *who; /* changed to when who->change */
 	int in_fd, out_fd;          /* become 0, and 1 and 2 */
+	bool has_sock;              /* a worker program */
+	int sock_fd;                /* becomes 3 */
 	mode_t umask;
 	int cgroup_fd;          /* its cgroup.procs; -1: it stays in ours */
 	bool low;               /* as nice as can be, to begin with */

@@ -83,7 +83,21 @@ worker_give(struct service *svc, const struct run_start *r)
 void
 worker_revoked(struct service *svc, uint64_t ticket, const struct lease_revoked *r)
 {
+	const struct ticket *t = ticket_find(&svc->tickets, ticket);
+
 	put_more(svc, ticket, put_revoked, r);
+	if (t && svc->cfg.revoked)
+		svc->cfg.revoked(svc->cfg.ctx, t->s);
+}
+
+void
+service_end_subscription(struct service *svc, struct session *s, struct moment now)
+{
+	const struct op_credits op = { .subscription = s->subscription };
+	const struct engine_event ev = { .kind = EV_UNSUBSCRIBE, .credits = &op };
+
+	/* Nobody asked: the answer finds no ticket. */
+	service_step(svc, now, &ev);
 }
 
 /* ---- requests ---- */

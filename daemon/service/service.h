@@ -59,6 +59,10 @@ struct service_config {
 	const char *(*token_name)(void *ctx, struct str token);
 	void (*start_run)(void *ctx, const struct run_start *r);
 	void (*kill_run)(void *ctx, uint64_t run_id);
+	/* A worker has lost a lease without its word. May be NULL. */
+	void (*revoked)(void *ctx, struct session *s);
+	/* A session is about to be freed. May be NULL. */
+	void (*session_gone)(void *ctx, const struct session *s);
 	void (*stalled)(void *ctx, const struct pool_stall *s); /* may be NULL */
 	/* The session's output has grown outside session_input. */
 	void (*output_ready)(void *ctx, struct session *s);
@@ -86,6 +90,9 @@ service_set_writer(struct service *svc, struct writer *w, const char *dir);
 /* A step with its effects applied: for the daemon's own events (tick, runs, stop). */
 void
 service_step(struct service *svc, struct moment now, const struct engine_event *ev);
+/* The session's worker gets no more jobs; its subscription is over when it holds none. */
+void
+service_end_subscription(struct service *svc, struct session *s, struct moment now);
 /* At the end of each turn of the loop: what goes out in a stream. Returns the boot time at which it
  * has something to do though nothing happened; INT64_MAX: none. */
 int64_t

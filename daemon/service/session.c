@@ -62,6 +62,8 @@ session_free(struct session *s, struct moment now)
 		return;
 	CHECK_OBJ(s, SESSION_MAGIC);
 	svc = s->svc;
+	if (svc->cfg.session_gone)
+		svc->cfg.session_gone(svc->cfg.ctx, s);
 	s->state = SESSION_CLOSING;
 	watch_leave(s, now);
 	care_leave(s);
@@ -95,6 +97,13 @@ session_user(const struct session *s)
 {
 	CHECK_OBJ(s, SESSION_MAGIC);
 	return s->user;
+}
+
+uint64_t
+session_subscription(const struct session *s)
+{
+	CHECK_OBJ(s, SESSION_MAGIC);
+	return s->subscription;
 }
 
 struct buf *

@@ -28,6 +28,9 @@ session_free(struct session *s, struct moment now);
 /* What the owner hangs on it: the connection that output_ready is about. */
 void
 session_set_user(struct session *s, void *user);
+/* The ticket of its subscription; 0: it is no worker. */
+uint64_t
+session_subscription(const struct session *s);
 void *
 session_user(const struct session *s);
 

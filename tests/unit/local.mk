@@ -2,6 +2,11 @@
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(srcdir)/tests
 EXTRA_DIST += tests/unit/random.h tests/unit/store_case.h tests/unit/unit.h
 
+UNIT_TESTS += tests/unit/test_crew
+tests_unit_test_crew_SOURCES = tests/unit/test_crew.c
+tests_unit_test_crew_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_crew_LDADD = $(TEST_LIBS)
+
 UNIT_TESTS += tests/unit/test_base
 tests_unit_test_base_SOURCES = tests/unit/test_base.c
 tests_unit_test_base_CPPFLAGS = $(UNIT_CPPFLAGS)

@@ -1,0 +1,28 @@
+#include "engine/crew.h"
+
+#include <stdbool.h>
+
+/* Of the processors, above which another worker would only take turns with the others. */
+#define BUSY 0.85
+
+static bool
+processors_have_room(const struct crew_state *s)
+{
+	if (s->alive < s->processors)
+		return true;
+	return s->used >= 0 && s->used < BUSY * s->processors;
+}
+
+enum crew_step
+crew_decide(const struct crew_state *s)
+{
+	bool needed = s->ready > 0 && s->idle == 0 && processors_have_room(s);
+
+	/* One at a time: what it takes off the others is seen first. */
+	if (s->coming == 0 && s->alive < s->most && (needed || s->idle < s->spare))
+		if (needed || s->alive < s->processors || processors_have_room(s))
+			return CREW_HIRE;
+	if (s->idle > s->spare && s->ready == 0 && s->coldest_ns >= s->idle_timeout_ns)
+		return CREW_RETIRE;
+	return CREW_STAY;
+}

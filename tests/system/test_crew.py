@@ -1,0 +1,132 @@
+"""Worker programs that the daemon keeps: docs/examples/worker.c as the program."""
+import os
+import signal
+import time
+
+from conftest import BUILD, handler, queue, until
+from wire import pb
+
+WORKER = str(BUILD / "docs" / "examples" / "worker")
+
+
+def conf(name="q", command=(WORKER,), lease="30s", attempts=3, **opts):
+    return (handler("w", *command, worker=True, **opts).replace("True", "yes")
+            + queue(name, action="lease", handler="w", max_active=4, lease=lease,
+                    max_attempts=attempts, retry_delay="0"))
+
+
+def programs(c):
+    return c.stat()["worker_programs"]
+
+
+def children(d):
+    out = []
+    for p in os.listdir("/proc"):
+        if p.isdigit():
+            try:
+                stat = open(f"/proc/{p}/stat", encoding="ascii").read().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if int(stat[1]) == d.pid and stat[0] != "Z":
+                out.append(int(p))
+    return out
+
+
+def result(c, key):
+    return until(lambda: (i := c.get(key, "q")) and not i.pending
+                 and i.state == pb.JOB_STATE_IDLE and i.last)
+
+
+def test_a_worker_program_takes_job_after_job(make_daemon):
+    d = make_daemon(conf())
+    with d.conn() as c:
+        until(lambda: c.stat()["workers"] == 1)  # a spare one is there
+        pid, = children(d)
+        for i in range(20):
+            c.update(f"k{i}", 0, queue="q", payload=b"hello %d" % i)
+        for i in range(20):
+            last = result(c, f"k{i}")
+            assert last.output == b"HELLO %d" % i and last.outcome == pb.RUN_OUTCOME_DONE
+        assert pid in children(d) and c.stat()["starts"] == 20
+        c.update("bad", 0, queue="q", payload=b"fail")
+        assert result(c, "bad").outcome == pb.RUN_OUTCOME_DEAD
+    assert d.stop() == 0
+    assert not d.children_left()
+
+
+def test_wrk_03_a_job_that_kills_worker_programs_is_dead_and_the_next_ones_pause(make_daemon):
+    d = make_daemon(conf(attempts=2))
+    with d.conn() as c:
+        until(lambda: c.stat()["workers"] == 1)
+        c.update("poison", 0, queue="q", payload=b"die")
+        c.update("good", 0, queue="q", payload=b"x")
+        last = result(c, "poison")
+        assert last.outcome == pb.RUN_OUTCOME_DEAD and last.attempt == 2
+        assert result(c, "good").outcome == pb.RUN_OUTCOME_DONE
+    assert d.text().count("worker_ended") >= 2 and "signal=6" in d.text()
+
+
+def test_more_when_work_waits_and_fewer_when_it_does_not(make_daemon):
+    sleeper = ("/bin/sh", "-c", f"exec {BUILD}/client/wqctl -q work q -- sleep 0.4")
+    d = make_daemon(conf(command=sleeper, worker_idle="300ms"))
+    with d.conn() as c:
+        until(lambda: c.stat()["workers"] == 1)
+        for i in range(24):
+            c.update(f"k{i}", 0, queue="q")
+        until(lambda: programs(c) == 4, what="as many as max_active")
+        until(lambda: c.stat()["runs_done"] == 24)
+        until(lambda: programs(c) == 1, what="the spare one")
+        assert c.stat()["leases_lost"] == 0 and c.stat()["runs_interrupted"] == 0
+
+
+def test_replaced_after_so_many_jobs(make_daemon):
+    d = make_daemon(conf(worker_jobs=3))
+    with d.conn() as c:
+        until(lambda: c.stat()["workers"] == 1)
+        first, = children(d)
+        for i in range(9):
+            c.update(f"k{i}", 0, queue="q", payload=b"x")
+            assert result(c, f"k{i}").outcome == pb.RUN_OUTCOME_DONE
+        until(lambda: first not in children(d))
+        assert c.stat()["leases_lost"] == 0
+        assert "worker_ended" not in d.text()
+
+
+def test_a_stuck_one_is_ended_and_its_job_goes_to_another(make_daemon, tmp):
+    # The first is stopped in the middle of a job: nobody touches its lease.
+    d = make_daemon(conf(command=("/bin/sh", "-c",
+                                  f"exec {BUILD}/client/wqctl -q work q -- sleep 2"),
+                         lease="1s", grace="300ms"))
+    with d.conn() as c:
+        until(lambda: c.stat()["workers"] == 1)
+        c.update("k", 0, queue="q")
+        until(lambda: c.stat()["leased"] == 1)
+        stuck, = children(d)
+        os.kill(stuck, signal.SIGSTOP)
+        last = until(lambda: (i := c.get("k", "q").last) and i.outcome == pb.RUN_OUTCOME_DONE and i)
+        assert last.attempt == 2
+        until(lambda: stuck not in children(d))
+
+
+def test_kill9_of_the_daemon_leaves_no_worker(make_daemon):
+    d = make_daemon(conf())
+    with d.conn() as c:
+        until(lambda: c.stat()["workers"] == 1)
+        c.update("later", 3_600_000, queue="q", durability=pb.DURABILITY_SYNC)
+    old = children(d)
+    d.kill9()
+    d.start()
+    with d.conn() as c:
+        until(lambda: c.stat()["workers"] == 1)
+        assert not set(old) & set(children(d))
+        c.update("k", 0, queue="q", payload=b"x")
+        assert result(c, "k").output == b"X"
+
+
+def test_one_that_can_not_start_is_tried_again_with_pauses(make_daemon):
+    d = make_daemon(conf(command=("/nowhere/at/all",)))
+    with d.conn() as c:
+        c.update("k", 0, queue="q")
+        time.sleep(2.5)
+        assert c.get("k", "q").state == pb.JOB_STATE_READY
+        assert 1 <= d.text().count("worker_not_started") <= 4
