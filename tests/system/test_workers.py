@@ -302,7 +302,7 @@ def test_cancel_kill_revokes(make_daemon):
 
 
 def test_a_restart_keeps_a_job_from_running_twice(make_daemon):
-    d = make_daemon(lease_queue(lease="2s", max_attempts=3))
+    d = make_daemon(lease_queue(lease="5s", max_attempts=3))
     with d.conn() as c, Worker(d.address, "q") as w:
         c.update("a", 0, queue="q", durability=pb.DURABILITY_SYNC)
         old = w.job()
@@ -320,9 +320,9 @@ def test_a_restart_keeps_a_job_from_running_twice(make_daemon):
     with d.conn() as c, Worker(d.address, "q") as w:
         info = c.get("a", "q")
         assert info.state == pb.JOB_STATE_RUNNING and info.attempt == 2
-        assert info.lease.holder == "" and 0 < info.lease.left_ms <= 2000
+        assert info.lease.holder == "" and 0 < info.lease.left_ms <= 5000
         again = w.job()
-        assert time.monotonic() - began > 1.5
+        assert time.monotonic() - began > 4
         assert again.attempt == 3 and again.token > job.token
         assert w.say("finish", job) == "LEASE_LOST"
         assert w.say("finish", again, durability=pb.DURABILITY_SYNC) == "OK"
