@@ -368,7 +368,7 @@ const struct ctl_verb ctl_verbs[] = {
 		       "over a unix socket, as are check, export and import.",
 		OPTIONS(backup_options), .run = ctl_do_backup },
 	{ .name = "check", .summary = "read all of the daemon's files and tell whether they are in order",
-		.doc = "Commits wait while the daemon reads, a second for a million jobs.",
+		.doc = "Commits wait while the daemon reads.",
 		OPTIONS(check_options), .run = ctl_do_check },
 	{ .name = "export", .args = "[FILE]", .args_max = 1,
 		.summary = "write queues, completions and jobs as lines of JSON",

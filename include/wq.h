@@ -801,7 +801,7 @@ typedef int (*wq_bytes_cb)(const void *data, size_t len, void *arg);
 int
 wq_backup(wq_t *wq, wq_bytes_cb each, void *arg);
 /* Every page and row of the files is read; `each` gets how many things there are. Commits wait
- * meanwhile, a second for a million jobs. -WQ_STORAGE_ERROR: wq_message says what is wrong. */
+ * meanwhile. -WQ_STORAGE_ERROR: wq_message says what is wrong. */
 int
 wq_check(wq_t *wq, wq_counter_cb each, void *arg);
 /* Queues, completions and jobs as lines of JSON (see wqctl(1)), some whole lines at a time. What
