@@ -738,7 +738,7 @@ wq_worker_over(const wq_worker_t *worker, int *error);
 /*
  * Turns the handle until there is a job (of a worker without a `work` callback): 0, WQ_ERR_TIMEOUT
  * after `timeout_ms` (-1: none), WQ_ERR_CLOSED when it was stopped, or why it is over. Leases are
- * touched only while the handle is turned: whoever works longer touches himself, or has wq_pool.
+ * touched only while the handle is turned: whoever works longer touches himself.
  */
 int
 wq_worker_next(wq_worker_t *worker, int timeout_ms, wq_work_t **out);
