@@ -350,7 +350,11 @@ saved_take(struct saved *s, struct engine *e, struct moment now, size_t limit)
 		.completion_remove = completion_remove,
 	};
 	size_t before = engine_dirty(e);
-	uint64_t mark = engine_take_dirty(e, now, limit, &sink);
+	uint64_t mark;
+
+	/* Handing out is where the daemon ends for want of memory: service/commit.c. */
+	alloc_fault_set(-1, 0);
+	mark = engine_take_dirty(e, now, limit, &sink);
 
 	rig_check(mark >= s->mark && mark <= engine_dirty_mark(e));
 	/* Something, but not always at most `limit`: what belongs together comes together. */

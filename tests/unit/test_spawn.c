@@ -167,7 +167,8 @@ START_TEST(the_environment_is_exactly_the_documented_one)
 	snprintf(want, sizeof want,
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
 		"HOME=%s\nUSER=%s\nLOGNAME=%s\nLANG=de_DE.UTF-8\n"
-		"WQ_QUEUE=mail/../x\nWQ_KEY=k=1 'two'\"\xc3\xa4\nWQ_GENERATION=3000000000000\n"
+		"WQ_QUEUE=../x\nWQ_NAMESPACE=mail\nWQ_KEY=k=1 "
+		"'two'\"\xc3\xa4\nWQ_GENERATION=3000000000000\n"
 		"WQ_ATTEMPT=4\nWQ_COALESCED=99\nWQ_DEADLINE_MS=1767225600123\nWQ_PARTS=2\n"
 		"WQ_RUN_ID=9\nWQ_RUN_TOKEN=18446744073709551615\nWQ_INSTANCE=%s\n"
 		"WQ_SERVER=unix:/run/wqd/wqd.sock\nMINE=yes\nEMPTY=\n",
