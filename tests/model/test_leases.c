@@ -438,7 +438,7 @@ START_TEST(payloads_ahead_of_answers_are_bounded)
 	rig_expect(&r, rig_queue_create(&r, "q", "action=lease"), ST_OK);
 	memset(big, 'x', sizeof big);
 	for (int i = 0; i < 4; i++) {
-		char key[8];
+		char key[16];
 
 		snprintf(key, sizeof key, "q/%d", i);
 		u = rig_op(key, 0);
@@ -552,7 +552,7 @@ START_TEST(leases_do_not_count_as_processes)
 	rig_expect(&r, rig_queue_create(&r, "x", "handler=h"), ST_OK);
 	rig_subscribe(&r, "q", 5);
 	for (int i = 0; i < 5; i++) {
-		char key[8];
+		char key[16];
 
 		snprintf(key, sizeof key, "q/%d", i);
 		rig_update(&r, key, 0);
