@@ -67,7 +67,7 @@ EXTRA_DIST += %reldir%/bench.py %reldir%/bench_pools.py %reldir%/run
 # Jobs of known behaviour for bench_pools.py, static so that their start costs little.
 check_PROGRAMS += %reldir%/pool_job
 %canon_reldir%_pool_job_SOURCES = %reldir%/pool_job.c
-%canon_reldir%_pool_job_LDFLAGS = -all-static
+%canon_reldir%_pool_job_LDFLAGS = $(WQ_STATIC) $(WQ_SANITIZE)
 %canon_reldir%_pool_job_LDADD = -lpthread
 
 .PHONY: bench

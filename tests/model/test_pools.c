@@ -45,7 +45,7 @@ struct sim_job {
 };
 
 struct sim_queue {
-	char name[8];
+	char name[16];
 	uint32_t pool, max_active, weight;
 	enum priority priority;
 	bool reserve;
@@ -466,7 +466,7 @@ make_jobs(struct sim *s)
 	for (uint32_t i = 0; i < s->n_jobs; i++) {
 		struct sim_job *j = &s->jobs[i];
 		struct sim_queue *q;
-		char key[8];
+		char key[16];
 		struct op_update up = { .slack_ns = -1, .max_wait_ns = -1 };
 
 		j->queue = (uint32_t)rnd_below(&s->rnd, s->n_queues);
@@ -613,7 +613,7 @@ hand_jobs(struct sim *s, uint32_t queue, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		struct op_update up = { .slack_ns = -1, .max_wait_ns = -1 };
-		char key[8];
+		char key[16];
 
 		snprintf(key, sizeof key, "%03u", s->n_jobs);
 		s->jobs[s->n_jobs++] = (struct sim_job){ .queue = queue };
