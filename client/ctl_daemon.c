@@ -52,7 +52,9 @@ ctl_do_stat(struct ctl *c)
 		json_decref(j);
 		return ctl_fail(c, rc, NULL);
 	}
-	ctl_json_set(j, "trouble", ctl_text_jsons(wq_trouble(c->wq)));
+	/* The rest are numbers, for programs that add them up. */
+	if (wq_trouble(c->wq)[0])
+		ctl_json_set(j, "trouble", ctl_text_jsons(wq_trouble(c->wq)));
 	ctl_json_put(c, j);
 	return CTL_DONE;
 }

@@ -244,8 +244,9 @@ const struct ctl_verb ctl_verbs[] = {
 		.doc = "A job that has a command of its own instead of its queue's handler, without a "
 		       "shell. It survives a restart, and retries, like any other. It runs as the "
 		       "queue's handler would; in a queue without one as the daemon's user in /, "
-		       "with no time limit. It is for root and the daemon's own user over a "
-		       "unix socket, unless allow_command says nobody (status 5). With --wait the exit "
+		       "with no time limit. It is for the daemon's own user over a unix socket, "
+		       "unless allow_command says nobody, and for roles that have command (else "
+		       "status 5). With --wait the exit "
 		       "status is 6 when the run failed or was cancelled; a wqctl that is "
 		       "interrupted leaves the run alone.",
 		OPTIONS(run_options), .waits = true, .run = ctl_do_run },

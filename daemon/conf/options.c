@@ -71,7 +71,7 @@ static const struct option config_rows[] = {
 { "tls_max_handshakes", OPT_NUMBER, AT(tls_max_handshakes), 1, 65536, "256", PLAIN, RELOAD,
   "TLS handshakes going on at once. The oldest has to go for one more." },
 { "allow_command", OPT_WORD, AT(allow_command), 0, 0, "owner", &allow_words, NULL, NULL, RELOAD,
-  "Who may have commands run that are no handlers (wqctl run): owner is root and the daemon's own user over a unix socket, by the kernel's word. A command runs as the handler of its queue would, or as the daemon's user." },
+  "Who may have commands run that are no handlers (wqctl run): owner is the daemon's own user over a unix socket, by the kernel's word. A command runs as the handler of its queue would, or as the daemon's user." },
 { "store", OPT_CHOICE, AT(store), 0, 0, "sqlite", &store_words, NULL, NULL, RESTART,
   "Where jobs are kept. With memory everything is lost when the daemon ends." },
 { "commit_interval", OPT_DURATION, AT(commit_interval_ns), MILLI, 10 * SECOND, "50ms", PLAIN, RELOAD,
