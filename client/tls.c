@@ -161,6 +161,14 @@ is_numeric(const char *name)
 	return inet_pton(AF_INET, name, a) == 1 || inet_pton(AF_INET6, name, a) == 1;
 }
 
+/* SSL_set_tlsext_host_name casts the const away where clang sees it. The name is copied. */
+static bool
+send_name(SSL *ssl, const char *name)
+{
+	return SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+		       (void *)(uintptr_t)name) == 1;
+}
+
 /* Whom we want to talk to: said to the peer, and looked for in its certificate. */
 static int
 expect(struct tls *t, const struct tls_options *o)
@@ -168,7 +176,7 @@ expect(struct tls *t, const struct tls_options *o)
 	X509_VERIFY_PARAM *param = SSL_get0_param(t->ssl);
 	bool numeric = is_numeric(o->name);
 
-	if (!numeric && !SSL_set_tlsext_host_name(t->ssl, o->name))
+	if (!numeric && !send_name(t->ssl, o->name))
 		return -ENOMEM;
 	if (o->insecure)
 		return 0;

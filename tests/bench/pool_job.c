@@ -29,7 +29,7 @@ burn(double ms)
 
 	do {
 		for (int i = 0; i < 20000; i++)
-			sink += (unsigned)i;
+			sink = sink + (unsigned)i;
 		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 		now = (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 		until = until < 0 ? now + ms : until;

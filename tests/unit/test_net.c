@@ -185,7 +185,7 @@ conns_up(uint32_t max)
 	const struct conns_config cfg = {
 		.loop = loop,
 		.protocol = { NULL, echo_open, echo_close, echo_input, echo_output, echo_wants,
-			echo_closing, echo_deadline, echo_expired, echo_refused },
+			echo_closing, echo_deadline, echo_expired, echo_refused, NULL },
 		.max = max,
 		.frame_max = 4u << 20,
 		.busy = STR("busy\n"),
