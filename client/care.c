@@ -203,7 +203,7 @@ wq_send_import(wq_t *wq, const wq_saved_job_t *job, int dry_run, wq_reply_cb cb,
 {
 	/* Sent again it finds the job there. */
 	struct sending how = { .rule = RESEND_ALWAYS, .wait_ms = -1, .cb = cb, .arg = arg };
-	wq_saved_job_t o;
+	wq_saved_job_t o = WQ_SAVED_JOB_INIT;
 	int err = saved_job_read(job, &o);
 
 	if (err == 0)
