@@ -4,6 +4,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/buf.c %reldir%/buf.h \
 	%reldir%/clock.c %reldir%/clock.h \
 	%reldir%/err.c %reldir%/err.h \
+	%reldir%/grants.h \
 	%reldir%/hist.c %reldir%/hist.h \
 	%reldir%/list.h \
 	%reldir%/log.c %reldir%/log.h \

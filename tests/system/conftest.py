@@ -26,6 +26,8 @@ BUILD = pathlib.Path(os.environ.get("WQ_BUILD", ".")).resolve()
 SOURCE = pathlib.Path(os.environ.get("WQ_SOURCE", ".")).resolve()
 WQD = BUILD / "daemon" / "wqd"
 WQCTL = BUILD / "client" / "wqctl"
+SANITIZED = (BUILD / "config.h").exists() and \
+    "#define WITH_SANITIZERS" in (BUILD / "config.h").read_text()
 # A loaded machine and sanitizers make things slow, never wrong: limits are generous.
 PATIENCE = 60
 
