@@ -209,6 +209,12 @@ alloc_fault_set(int64_t countdown, int sticky)
 	atomic_store(&fault_countdown, countdown);
 }
 
+bool
+alloc_fault_off(void)
+{
+	return atomic_exchange(&fault_countdown, -1) >= 0;
+}
+
 int64_t
 alloc_live(void)
 {

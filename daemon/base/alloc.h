@@ -10,6 +10,7 @@
 #ifndef WQD_BASE_ALLOC_H
 #define WQD_BASE_ALLOC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -72,6 +73,9 @@ big_unreserve(void *p, size_t n);
  */
 void
 alloc_fault_set(int64_t countdown, int sticky);
+/* Off; true: the one failure that was set has not come. */
+bool
+alloc_fault_off(void);
 /* Blocks allocated and not freed, over all threads. For tests. */
 int64_t
 alloc_live(void);

@@ -83,6 +83,7 @@ engine_init_parts(struct engine *e)
 	timers_init(&e->answer_ends);
 	timers_init(&e->restored);
 	timers_init(&e->lease_ends);
+	list_init(&e->pools);
 	list_init(&e->queues);
 	list_init(&e->all_subs);
 	list_init(&e->crews);

@@ -57,7 +57,6 @@ pools_init(struct engine *e)
 {
 	struct pool_settings all = POOL_SETTINGS_DEFAULT;
 
-	list_init(&e->pools);
 	/* Until somebody configures pools, and looks after them, nothing is held back. */
 	all.admit = ADMIT_ALL;
 	e->direct = pool_new(e, DIRECT, &all);

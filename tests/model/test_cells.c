@@ -308,21 +308,6 @@ START_TEST(cell)
 }
 END_TEST
 
-/* The fault set before has not been met. */
-static bool
-fault_is_left(void)
-{
-	for (int i = 0; i < 200; i++) {
-		void *p = x_alloc(1);
-
-		if (!p)
-			return true;
-		x_free(p);
-	}
-	alloc_fault_set(-1, 0);
-	return false;
-}
-
 /* One allocation fails, each in turn: the request is done as ever, or refused and without trace. */
 START_TEST(cell_without_memory)
 {
@@ -338,7 +323,7 @@ START_TEST(cell_without_memory)
 		set_up(&r, c);
 		alloc_fault_set(n, 0);
 		a = rig_answer(&r, ask(&r, row));
-		left = fault_is_left();
+		left = alloc_fault_off();
 		engine_verify(r.e);
 		if (a && a->r.status == ST_REFUSED_LIMIT) {
 			ck_assert(!left);

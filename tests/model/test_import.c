@@ -279,19 +279,23 @@ START_TEST(without_memory_nothing_is_left_of_it)
 	struct op_import op;
 	struct str parts[] = { STR("one"), STR("two") };
 	struct rig r;
-	bool done = false;
+	bool left = false;
 
-	start(&r);
-	for (long n = 0; !done; n++) {
+	for (long n = 0; !left; n++) {
+		enum status st;
+
+		start(&r);
 		op = a_job("a key that is too long to lie in its record", r.now.wall_ns + SEC);
 		op.job.parts = parts;
 		op.job.n_parts = 2;
 		alloc_fault_set(n, false);
-		done = rig_answer(&r, rig_send(&r, EV_IMPORT, &op, 0))->r.status == ST_CREATED;
-		alloc_fault_set(-1, false);
+		st = rig_answer(&r, rig_send(&r, EV_IMPORT, &op, 0))->r.status;
+		left = alloc_fault_off();
 		engine_verify(r.e);
+		ck_assert(st == ST_CREATED || (st == ST_REFUSED_LIMIT && !left));
+		ck_assert_uint_eq(rig_queue(&r, "q").jobs, st == ST_CREATED);
+		rig_done(&r);
 	}
-	rig_done(&r);
 }
 END_TEST
 
