@@ -97,12 +97,12 @@ queue_new(struct engine *e, struct str name, const struct queue_settings *s, str
 	q->n = ++e->queues_made;
 	q->name = (struct str){ x_strndup(name.p, name.n), name.n };
 	queue_init_lists(q);
-	pools_place_queue(e, q);
 	if (!q->name.p || !colour_new(q) ||
 		map_add(&e->queue_names, &q->node, queue_hash(e, name)) < 0) {
 		queue_free(e, q);
 		return -ENOMEM;
 	}
+	pools_place_queue(e, q);
 	list_append(&e->queues, &q->of_engine);
 	e->stats.queues++;
 	*out = q;

@@ -1,6 +1,7 @@
 /* engine: the essential scenarios, step by step on a clock of their own. */
 #include <stdio.h>
 
+#include "base/alloc.h"
 #include "base/err.h"
 #include "base/hist.h"
 #include "engine/engine.h"
@@ -1186,6 +1187,24 @@ START_TEST(a_cut_run_is_interrupted_and_runs_again)
 }
 END_TEST
 
+START_TEST(a_queue_without_memory_leaves_nothing_behind)
+{
+	const char *const crew[] = { "action=lease", "handler=h", NULL };
+	enum status st = ST_REFUSED_LIMIT;
+
+	open_engine();
+	for (int n = 0; st != ST_OK; n++) {
+		ck_assert_int_lt(n, 100);
+		alloc_fault_set(n, 0);
+		st = queue_set(EV_QUEUE_CREATE, "q", crew);
+		alloc_fault_set(-1, 0);
+		ck_assert(st == ST_OK || st == ST_REFUSED_LIMIT);
+		ck_assert(engine_has_crews(e) == (st == ST_OK));
+	}
+	close_engine();
+}
+END_TEST
+
 START_TEST(misfires_follow_the_policy)
 {
 	const char *policies[] = { "run", "skip", "rearm" };
@@ -1256,6 +1275,7 @@ main(void)
 	tcase_add_test(tc, low_priority_gets_its_share);
 	tcase_add_test(tc, positions_not_pushes);
 	tcase_add_test(tc, a_cut_run_is_interrupted_and_runs_again);
+	tcase_add_test(tc, a_queue_without_memory_leaves_nothing_behind);
 	tcase_add_test(tc, misfires_follow_the_policy);
 	return unit_run(s);
 }
