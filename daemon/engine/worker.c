@@ -222,7 +222,7 @@ subscribe_queue(struct ask *a, struct str name)
 	struct queue *q;
 
 	a->r.queue = name;
-	if (name.n > 0 && !queue_name_valid(name)) {
+	if (name.n > 0 && !queue_name_ok(a->e, name)) {
 		ask_fail(a, ST_INVALID, BAD_QUEUE);
 		return NULL;
 	}

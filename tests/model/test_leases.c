@@ -541,6 +541,21 @@ START_TEST(a_queue_that_goes_ends_its_subscriptions)
 }
 END_TEST
 
+START_TEST(queues_of_a_namespace_have_workers_too)
+{
+	struct rig r;
+
+	rig_init(&r);
+	engine_set_spaces(r.e);
+	rig_expect(&r, rig_queue_create(&r, "team/q", "action=lease"), ST_OK);
+	rig_expect_waits(&r, rig_subscribe(&r, "team/q", 1));
+	ck_assert_uint_eq(rig_queue(&r, "team/q").workers, 1);
+	rig_expect(&r, rig_subscribe(&r, "other/q", 1), ST_NOT_FOUND);
+	rig_expect(&r, rig_subscribe(&r, "team/q/x", 1), ST_INVALID);
+	rig_done(&r);
+}
+END_TEST
+
 START_TEST(leases_do_not_count_as_processes)
 {
 	struct engine_config cfg = ENGINE_CONFIG_DEFAULT;
@@ -597,6 +612,7 @@ main(void)
 	tcase_add_test(tc, requests_out_of_range_are_refused);
 	tcase_add_test(tc, a_finish_sent_again_gets_its_answer);
 	tcase_add_test(tc, a_queue_that_goes_ends_its_subscriptions);
+	tcase_add_test(tc, queues_of_a_namespace_have_workers_too);
 	tcase_add_test(tc, leases_do_not_count_as_processes);
 	tcase_add_test(tc, what_could_not_be_sent_never_was);
 	tc = unit_case(s, "random");

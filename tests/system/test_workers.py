@@ -395,6 +395,19 @@ def test_a_worker_that_does_not_read_holds_up_nobody(make_daemon):
         assert d.rss() - before < (64 << 20) * (4 if SANITIZED else 1)
 
 
+def test_workers_of_a_namespace_have_its_jobs_alone(make_daemon):
+    d = make_daemon(lease_queue() + lease_queue("team/q"))
+    with Conn(d.address, space="team") as c, Worker(d.address, "q", space="team") as w, \
+            d.conn() as base, Worker(d.address, "q") as other:
+        c.update("a", 0, queue="q")
+        job = w.job()
+        assert (job.queue, job.key) == ("q", b"a")
+        assert other.none_within(0.1)
+        assert base.get("a", "q") is None
+        assert w.say("finish", job) == "OK"
+        assert c.get("a", "q").last.outcome == pb.RUN_OUTCOME_DONE
+
+
 def test_many_workers_take_turns(make_daemon):
     d = make_daemon(lease_queue(max_active=100))
     workers = [Worker(d.address, "q") for _ in range(8)]

@@ -34,8 +34,9 @@ class Closed(Exception):
 class Conn:
     """One connection. `call` sends and waits; `send` and `reply` are for many in flight."""
 
-    def __init__(self, address, hello=True, timeout=30, context=None, name="localhost"):
-        """`context`: an ssl.SSLContext, for tls:// addresses; `name`: whom it expects there."""
+    def __init__(self, address, hello=True, timeout=30, context=None, name="localhost", space=""):
+        """`context`: an ssl.SSLContext, for tls:// addresses; `name`: whom it expects there.
+        `space`: the namespace."""
         if address.startswith("unix:"):
             self.sock = socket.socket(socket.AF_UNIX)
             self.sock.settimeout(timeout)
@@ -49,7 +50,7 @@ class Conn:
         self.kept = {}
         self.next_id = 1
         if hello:
-            self.info = self.call(hello=pb.Hello(version=1, client="pytest")).hello
+            self.info = self.call(hello=pb.Hello(version=1, client="pytest", namespace=space)).hello
 
     def close(self):
         self.sock.close()
