@@ -160,7 +160,7 @@ ask_remember(struct ask *a, struct str idem)
 bool
 ask_bad_timeout(struct ask *a, int64_t timeout_ns)
 {
-	if (timeout_ns >= -1 && timeout_ns <= DELAY_MAX_NS)
+	if (span_valid(timeout_ns, -1))
 		return false;
 	ask_fail(a, ST_INVALID, "the timeout is not 0 to 100 years");
 	return true;

@@ -105,12 +105,6 @@ engine_completion_scan(const struct engine *e, uint64_t *cursor,
 
 /* ---- in ---- */
 
-static bool
-span_ok(int64_t ns, int64_t least)
-{
-	return ns >= least && ns <= DELAY_MAX_NS;
-}
-
 static const char *
 import_wrong(const struct engine *e, const struct job_saved *s)
 {
@@ -129,7 +123,8 @@ import_wrong(const struct engine *e, const struct job_saved *s)
 		return "a job comes in pending, disabled or dead, and one of them alone";
 	if (s->due_wall_ns < 0 || s->due_wall_ns > sat_add(e->now.wall_ns, DELAY_MAX_NS))
 		return "the deadline is not 1970 to 100 years from now";
-	if (!span_ok(s->delay_ns, -1) || !span_ok(s->slack_ns, 0) || !span_ok(s->max_wait_ns, 0))
+	if (!span_valid(s->delay_ns, -1) || !span_valid(s->slack_ns, 0) ||
+		!span_valid(s->max_wait_ns, 0))
 		return "a span is not 0 to 100 years";
 	if (s->generation > INT64_MAX - 1 || (s->retry && s->attempt == 0))
 		return "the generation or attempt makes no sense";

@@ -19,10 +19,9 @@ is_plain(const struct engine *e, const struct engine_event *ev)
 	const struct op_update *op = ev->update;
 
 	return op->mode == MODE_SET && op->payload_mode == PAYLOAD_KEEP && op->payload.n == 0 &&
-		op->command.n == 0 && !op->absolute && op->when_ns > 0 &&
-		op->when_ns <= DELAY_MAX_NS && op->align_ns == 0 && op->slack_ns >= -1 &&
-		op->slack_ns <= DELAY_MAX_NS && op->idem.n == 0 && op->job.key.n > 0 &&
-		ev->run_token == 0 && !e->watched;
+		op->command.n == 0 && !op->absolute && span_valid(op->when_ns, 1) &&
+		op->align_ns == 0 && span_valid(op->slack_ns, -1) && op->idem.n == 0 &&
+		op->job.key.n > 0 && ev->run_token == 0 && !e->watched;
 }
 
 /* The queue, if it is the one that was named last; else NULL. */

@@ -133,6 +133,12 @@ void
 ask_fail(struct ask *a, enum status st, const char *message);
 void
 ask_fail_err(struct ask *a, int err);
+/* At most 100 years, and not below `least`. */
+static inline bool
+span_valid(int64_t ns, int64_t least)
+{
+	return ns >= least && ns <= DELAY_MAX_NS;
+}
 /* True and INVALID replied when the timeout is out of range. */
 bool
 ask_bad_timeout(struct ask *a, int64_t timeout_ns);

@@ -293,8 +293,7 @@ bad_lease_op(struct ask *a, const struct op_lease *op)
 {
 	if (op->lease_ns != -1 && (op->lease_ns < LEASE_MIN_NS || op->lease_ns > LEASE_MAX_NS))
 		ask_fail(a, ST_INVALID, "a lease is 10 ms to a year");
-	else if (op->has_retry_after &&
-		(op->retry_after_ns < 0 || op->retry_after_ns > DELAY_MAX_NS))
+	else if (op->has_retry_after && !span_valid(op->retry_after_ns, 0))
 		ask_fail(a, ST_INVALID, "retry_after is not 0 to 100 years");
 	else if (op->output.n > PAYLOAD_MAX)
 		ask_fail(a, ST_REFUSED_LIMIT, "the output is over 1 MiB");

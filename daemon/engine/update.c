@@ -33,12 +33,6 @@ struct plan {
 
 /* ---- what may be asked ---- */
 
-static bool
-span_valid(int64_t ns, int64_t least)
-{
-	return ns >= least && ns <= DELAY_MAX_NS;
-}
-
 static const char *
 update_invalid(const struct op_update *op, struct moment now)
 {
@@ -221,25 +215,9 @@ payload_same(const struct payload *p, const struct op_update *op)
 static int
 plan_command(struct plan *p, struct engine *e)
 {
-	struct payload *in = NULL;
-	int err = payload_new(e, p->op->command, &p->payload);
+	const struct str parts[] = { p->op->command, p->op->payload };
 
-	if (err < 0)
-		return err;
-	p->payload->command = true;
-	if (p->op->payload.n == 0)
-		return 0;
-	err = payload_new(e, p->op->payload, &in);
-	if (err == 0)
-		err = payload_grow(&p->payload);
-	if (err == 0) {
-		payload_move(p->payload, in);
-		return 0;
-	}
-	payload_free(e, in);
-	payload_free(e, p->payload);
-	p->payload = NULL;
-	return err;
+	return payload_of_parts(e, parts, p->op->payload.n > 0 ? 2 : 1, true, &p->payload);
 }
 
 static int
