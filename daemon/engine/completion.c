@@ -305,6 +305,18 @@ completion_event(struct engine *e, const struct engine_event *ev)
 
 /* ---- looking, recovery ---- */
 
+void
+completion_look(const struct completion *c, struct completion_view *v)
+{
+	*v = (struct completion_view){
+		.name = completion_name(c),
+		.done = c->done,
+		.open = c->open,
+		.waiters = c->n_waiting,
+		.level = (enum durability)c->level,
+	};
+}
+
 enum status
 engine_completion_get(const struct engine *e, struct str name, struct completion_view *out)
 {
@@ -314,13 +326,10 @@ engine_completion_get(const struct engine *e, struct str name, struct completion
 	if (!completion_name_ok(e, name))
 		return ST_INVALID;
 	c = completion_find(e, name);
-	*out = (struct completion_view){ .name = name, .level = LEVEL_MEMORY };
-	if (!c)
-		return ST_OK;
-	out->done = c->done;
-	out->open = c->open;
-	out->waiters = c->n_waiting;
-	out->level = (enum durability)c->level;
+	if (c)
+		completion_look(c, out);
+	else
+		*out = (struct completion_view){ .name = name, .level = LEVEL_MEMORY };
 	return ST_OK;
 }
 

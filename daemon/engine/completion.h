@@ -20,6 +20,8 @@ completion_free(struct engine *e, struct completion *c);
 void
 completions_free(struct engine *e);
 void
+completion_look(const struct completion *c, struct completion_view *v);
+void
 completion_verify(const struct engine *e, const struct completion *c);
 static inline struct str
 completion_name(const struct completion *c)

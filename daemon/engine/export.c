@@ -72,14 +72,9 @@ scan_completion(void *arg, struct map_node *node)
 {
 	const struct completion *c = container_of(node, struct completion, node);
 	const struct scan *sc = arg;
-	const struct completion_view v = {
-		.name = completion_name(c),
-		.done = c->done,
-		.open = c->open,
-		.waiters = c->n_waiting,
-		.level = (enum durability)c->level,
-	};
+	struct completion_view v;
 
+	completion_look(c, &v);
 	sc->completion(sc->arg, &v);
 }
 
@@ -141,18 +136,11 @@ stands_as_it_is(const struct job *j, const struct job_saved *s)
 static void
 import_fields(struct engine *e, struct job *j, const struct job_saved *s)
 {
-	job_side(j)->generation = s->generation;
+	job_load(j, e->now, s);
 	job_side(j)->retry = s->retry && s->pending != JOB_IDLE;
-	job_side(j)->attempt = s->retry ? s->attempt - 1 : s->attempt;
 	job_side(j)->interrupts = 0;
-	job_side(j)->disable_depth = s->disable_depth;
-	job_side(j)->dead = s->dead;
-	j->coalesced = s->coalesced;
-	job_set_delay(j, s->delay_ns);
-	j->created_ns =
-		s->created_wall_ns < 0 ? e->now.boot_ns : moment_boot(e->now, s->created_wall_ns);
-	job_side(j)->slack_ns = s->slack_ns;
-	job_side(j)->max_wait_ns = s->max_wait_ns;
+	if (s->created_wall_ns < 0)
+		j->created_ns = e->now.boot_ns;
 	j->stale = true;
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "engine/internal.h"
+#include "engine/export.h"
 
 /* ---- queues ---- */
 
@@ -37,28 +37,34 @@ engine_restore_queue(struct engine *e, struct str name, const struct queue_setti
 
 /* ---- jobs ---- */
 
-static void
-restore_fields(struct job *j, struct moment now, const struct job_saved *s, bool same_boot)
+void
+job_load(struct job *j, struct moment now, const struct job_saved *s)
 {
-	j->level = (uint8_t)s->level;
-	j->durable = true;
-	job_side(j)->dirty.stored = true;
-	j->seq = s->seq;
 	job_side(j)->generation = s->generation;
 	job_side(j)->retry = s->retry;
 	job_side(j)->attempt = s->retry && s->attempt > 0 ? s->attempt - 1 : s->attempt;
-	job_side(j)->interrupts = s->interrupts < UINT16_MAX ? (uint16_t)s->interrupts : UINT16_MAX;
 	job_side(j)->disable_depth = s->disable_depth;
 	job_side(j)->dead = s->dead;
 	j->coalesced = s->coalesced;
-	j->absolute = s->absolute;
-	j->due_ns = s->absolute ? s->due_wall_ns
-		: same_boot     ? s->due_boot_ns
-				: moment_boot(now, s->due_wall_ns);
 	job_set_delay(j, s->delay_ns);
 	j->created_ns = moment_boot(now, s->created_wall_ns);
 	job_side(j)->slack_ns = s->slack_ns;
 	job_side(j)->max_wait_ns = s->max_wait_ns;
+}
+
+static void
+restore_fields(struct job *j, struct moment now, const struct job_saved *s, bool same_boot)
+{
+	job_load(j, now, s);
+	j->level = (uint8_t)s->level;
+	j->durable = true;
+	job_side(j)->dirty.stored = true;
+	j->seq = s->seq;
+	job_side(j)->interrupts = s->interrupts < UINT16_MAX ? (uint16_t)s->interrupts : UINT16_MAX;
+	j->absolute = s->absolute;
+	j->due_ns = s->absolute ? s->due_wall_ns
+		: same_boot     ? s->due_boot_ns
+				: moment_boot(now, s->due_wall_ns);
 }
 
 /* What was running: ended by engine_recovered. */
