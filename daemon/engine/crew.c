@@ -16,12 +16,11 @@ processors_have_room(const struct crew_state *s)
 enum crew_step
 crew_decide(const struct crew_state *s)
 {
-	bool needed = s->ready > 0 && s->idle == 0 && processors_have_room(s);
+	bool wanted = s->idle < s->spare || (s->ready > 0 && s->idle == 0);
 
 	/* One at a time: what it takes off the others is seen first. */
-	if (s->coming == 0 && s->alive < s->most && (needed || s->idle < s->spare))
-		if (needed || s->alive < s->processors || processors_have_room(s))
-			return CREW_HIRE;
+	if (wanted && s->coming == 0 && s->alive < s->most && processors_have_room(s))
+		return CREW_HIRE;
 	if (s->idle > s->spare && s->ready == 0 && s->coldest_ns >= s->idle_timeout_ns)
 		return CREW_RETIRE;
 	return CREW_STAY;

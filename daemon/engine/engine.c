@@ -170,7 +170,6 @@ engine_free_dead(struct engine *e)
 		if (d->gone)
 			list_append(&e->grave, &d->link);
 	}
-	e->chunks = CHUNKS_A_TURN;
 	grave_clear(e);
 }
 

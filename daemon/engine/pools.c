@@ -4,9 +4,10 @@
  * is the policy's affair (pool.h); whose turn it is, dispatch.c's.
  *
  * Runs that use this machine's processors, those of action exec and of queues that
- * were given a command, go by the pool of their queue. All others go by the pool that is called direct, whose gate is
- * always open; nobody sees it. A pool that is named nowhere any more stays for
- * its runs; its queues go by the default one meanwhile.
+ * were given a command, go by the pool of their queue. All others go by the pool
+ * that is called direct, whose gate is always open; nobody sees it. A pool that is
+ * named nowhere any more stays for its runs; its queues go by the default one
+ * meanwhile.
  *
  * Past a closed gate, but under the cap of all runs:
  *   reserve  where the cap is reached or memory is short, one run of a queue
@@ -153,7 +154,8 @@ engine_configure_pools(
 
 /* ---- circles ---- */
 
-bool
+/* Is any queue in its circles? */
+static bool
 pool_wanted(const struct pool *p)
 {
 	for (int i = 0; i < N_PRIORITIES; i++)
@@ -243,15 +245,18 @@ below_floor(const struct pool *p)
 	return NULL;
 }
 
+static enum pool_gate
+gate_of(const struct engine *e, const struct pool *p)
+{
+	return runs_full(e, p) ? GATE_CAP : pool_gate(&p->policy);
+}
+
 int64_t
 pool_start_due(const struct engine *e, const struct pool *p)
 {
-	enum pool_gate gate;
-
 	if (!pool_wanted(p))
 		return INT64_MAX;
-	gate = runs_full(e, p) ? GATE_CAP : pool_gate(&p->policy);
-	switch (gate) {
+	switch (gate_of(e, p)) {
 	case GATE_OPEN:
 		return INT64_MIN;
 	case GATE_CAP:
@@ -269,7 +274,7 @@ pool_start_due(const struct engine *e, const struct pool *p)
 struct queue *
 pool_next(struct engine *e, struct pool *p, bool *reserve)
 {
-	enum pool_gate gate = runs_full(e, p) ? GATE_CAP : pool_gate(&p->policy);
+	enum pool_gate gate = gate_of(e, p);
 	struct queue *q;
 
 	*reserve = false;
@@ -285,6 +290,51 @@ pool_next(struct engine *e, struct pool *p, bool *reserve)
 	if (q)
 		p->floor_starts++;
 	return q;
+}
+
+/* ---- looking ---- */
+
+static void
+pool_look(const struct engine *e, const struct pool *p, struct pool_view *v)
+{
+	*v = (struct pool_view){
+		.name = str_from(p->name),
+		.index = p->index,
+		.settings = &p->policy.s,
+		.seen = p->policy.seen,
+		.gate = gate_of(e, p),
+		.processors = pool_processors(&p->policy),
+		.target = pool_target(&p->policy),
+		.cap = pool_cap(&p->policy),
+		.active = p->policy.active,
+		.samples = p->policy.samples,
+		.stalled = p->stalled,
+		.stalls = p->stalls,
+		.floor_starts = p->floor_starts,
+	};
+	/* Nobody looks while nothing is ready. */
+	if (v->active == 0)
+		v->seen.runnable = v->seen.hogs = 0;
+	list_each(q, &e->queues, struct queue, of_engine)
+		if (q->pool == p) {
+			v->queues++;
+			v->ready += q->n_ready;
+		}
+}
+
+void
+engine_pool_each(
+	const struct engine *e, bool (*each)(void *arg, const struct pool_view *), void *arg)
+{
+	struct pool_view v;
+
+	list_each(p, &e->pools, struct pool, of_engine) {
+		if (p == e->direct || (!p->named && p->policy.active == 0))
+			continue;
+		pool_look(e, p, &v);
+		if (!each(arg, &v))
+			return;
+	}
 }
 
 /* ---- samples ---- */
@@ -363,73 +413,31 @@ pool_sample_event(struct engine *e, const struct engine_event *ev)
 	stalls_look(e, p);
 }
 
-/* ---- looking ---- */
-
-void
-pool_look(const struct engine *e, const struct pool *p, struct pool_view *v)
-{
-	*v = (struct pool_view){
-		.name = str_from(p->name),
-		.index = p->index,
-		.settings = &p->policy.s,
-		.seen = p->policy.seen,
-		.gate = runs_full(e, p) ? GATE_CAP : pool_gate(&p->policy),
-		.processors = pool_processors(&p->policy),
-		.target = pool_target(&p->policy),
-		.cap = pool_cap(&p->policy),
-		.active = p->policy.active,
-		.samples = p->policy.samples,
-		.stalled = p->stalled,
-		.stalls = p->stalls,
-		.floor_starts = p->floor_starts,
-	};
-	/* Nobody looks while nothing is ready. */
-	if (v->active == 0)
-		v->seen.runnable = v->seen.hogs = 0;
-	list_each(q, &e->queues, struct queue, of_engine)
-		if (q->pool == p) {
-			v->queues++;
-			v->ready += q->n_ready;
-		}
-}
-
-void
-engine_pool_each(
-	const struct engine *e, bool (*each)(void *arg, const struct pool_view *), void *arg)
-{
-	struct pool_view v;
-
-	list_each(p, &e->pools, struct pool, of_engine) {
-		if (p == e->direct || (!p->named && p->policy.active == 0))
-			continue;
-		pool_look(e, p, &v);
-		if (!each(arg, &v))
-			return;
-	}
-}
-
 /* ---- what must hold ---- */
+
+struct pool_tally {
+	const struct pool *p;
+	uint32_t runs;
+};
 
 static void
 count_run(void *arg, struct map_node *node)
 {
-	const struct run *run = container_of(node, const struct run, by_id);
-	const struct pool *p = arg;
+	struct pool_tally *t = arg;
 
-	if (run->pool == p)
-		((struct pool *)arg)->counted++;
+	t->runs += container_of(node, const struct run, by_id)->pool == t->p;
 }
 
 void
 pools_verify(const struct engine *e)
 {
 	list_each(p, &e->pools, struct pool, of_engine) {
+		struct pool_tally t = { .p = p };
 		uint64_t cursor = 0;
 
 		CHECK_OBJ(p, POOL_MAGIC);
-		p->counted = 0;
-		map_scan(&e->runs, &cursor, SIZE_MAX, count_run, p);
-		wq_assert(p->counted == p->policy.active);
+		map_scan(&e->runs, &cursor, SIZE_MAX, count_run, &t);
+		wq_assert(t.runs == p->policy.active);
 		wq_assert(p->reserved <= 1);
 	}
 	list_each(q, &e->queues, struct queue, of_engine) {

@@ -17,9 +17,6 @@ pools_place_queue(struct engine *e, struct queue *q);
 /* From now on it may have runs that use this machine, whatever its action. */
 void
 pools_note_command(struct engine *e, struct queue *q);
-/* Is any queue in its circles? */
-bool
-pool_wanted(const struct pool *p);
 void
 queue_turn_join(struct engine *e, struct queue *q);
 void
@@ -38,8 +35,6 @@ struct queue *
 pool_next(struct engine *e, struct pool *p, bool *reserve);
 void
 pool_sample_event(struct engine *e, const struct engine_event *ev);
-void
-pool_look(const struct engine *e, const struct pool *p, struct pool_view *v);
 void
 pools_verify(const struct engine *e);
 

@@ -481,7 +481,6 @@ struct pool {
 	int64_t stalls_at_ns; /* when to look next for queues that stall */
 	uint32_t stalled;     /* queues */
 	uint64_t stalls, floor_starts;
-	uint32_t counted; /* by pools_verify */
 	char name[POOL_NAME_MAX + 1];
 };
 
