@@ -41,12 +41,11 @@ enum fold_state { FOLD_NONE, FOLD_READING, FOLD_WRITING, FOLD_CLEARING };
 
 /* The log of moves, as it is in the open transaction. */
 struct sqlite_log {
-	bool known;           /* the next six are right */
-	int64_t rows, bytes;  /* in the log */
-	int64_t first, last;  /* numbers of its rows; 0: it is empty */
-	int64_t block_bytes;  /* of all blocks */
-	uint32_t top;         /* no job has a greater number */
-	int64_t last_wall_ns; /* of its last row */
+	bool known;          /* the next six are right */
+	int64_t rows, bytes; /* in the log */
+	int64_t first, last; /* numbers of its rows; 0: it is empty */
+	int64_t block_bytes; /* of all blocks */
+	uint32_t top;        /* no job has a greater number */
 	enum fold_state fold;
 	int64_t fold_last;             /* the newest row that is folded */
 	int64_t fold_at;               /* the next to be read */
@@ -116,9 +115,9 @@ sq_run(struct sqlite_store *st, enum statement s);
 /* The same for one that returns a number: *v is 0 when it has no row. */
 int
 sq_number(struct sqlite_store *st, enum statement s, int64_t *v);
-/* Writes the time of the last commit into `meta`. */
+/* Writes the facts as they are: the time of the last commit among them. */
 int
-sq_meta_put_time(struct sqlite_store *st, int64_t wall_ns);
+sq_meta_put(struct sqlite_store *st);
 /* Ends the transaction that is open: commits when `rc` is 0, else rolls back. 0 when it is on
  * disk, else it never was. */
 int

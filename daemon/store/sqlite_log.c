@@ -331,7 +331,7 @@ static int
 clear_row(struct sqlite_store *st, int64_t id)
 {
 	struct row r = row_begin(st->q[Q_MOVED_REMOVE], ROW_NONE);
-	int rc = id == st->log.last ? sq_meta_put_time(st, st->log.last_wall_ns) : 0;
+	int rc = id == st->log.last ? sq_meta_put(st) : 0;
 
 	row_plain_int(&r, id);
 	if (!rc)
@@ -457,7 +457,6 @@ append(struct sqlite_store *st, int64_t wall_ns)
 	if (l->rows++ == 0)
 		l->first = l->last;
 	l->bytes += (int64_t)b->n;
-	l->last_wall_ns = wall_ns;
 	return 0;
 }
 

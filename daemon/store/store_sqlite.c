@@ -154,12 +154,11 @@ meta_put(struct sqlite_store *st, const struct store_meta *m, const char *boot, 
 }
 
 int
-sq_meta_put_time(struct sqlite_store *st, int64_t wall_ns)
+sq_meta_put(struct sqlite_store *st)
 {
-	struct store_meta m = st->pub.meta;
+	const struct store_meta *m = &st->pub.meta;
 
-	m.last_wall_ns = wall_ns;
-	return meta_put(st, &m, st->last_boot, st->owner, m.token);
+	return meta_put(st, m, st->last_boot, st->owner, m->token);
 }
 
 /* Whoever has taken over has another token. The row itself is written once in a boot: the log has

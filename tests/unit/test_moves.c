@@ -410,6 +410,30 @@ START_TEST(ranges_follow_each_other)
 }
 END_TEST
 
+/* By a daemon that has committed nothing itself. */
+START_TEST(a_fold_keeps_the_time_of_the_last_commit)
+{
+	struct store *st = store_open_ok();
+	uint64_t token;
+
+	for (int i = 0; i < 1500; i++) {
+		(void)group_begin(st);
+		group_commit(st);
+	}
+	st->ops->close(st);
+	ck_assert_int_eq(db_number("SELECT count(*) FROM moved"), 1500);
+	st = store_open_ok();
+	ck_assert_int_eq(st->ops->claim(st, "wqd", &token), 0);
+	while (st->ops->tidy(st))
+		;
+	st->ops->close(st);
+	ck_assert_int_eq(db_number("SELECT count(*) FROM moved"), 0);
+	st = store_open_ok();
+	ck_assert_int_eq(st->meta.last_wall_ns, NOW.wall_ns);
+	st->ops->close(st);
+}
+END_TEST
+
 START_TEST(the_log_of_moves_has_a_cap)
 {
 	struct store *st = store_open_ok();
@@ -566,6 +590,7 @@ main(void)
 	tcase_add_test(tc, folding_shows_in_nothing);
 	tcase_add_test(tc, a_moved_job_keeps_all_else);
 	tcase_add_test(tc, ranges_follow_each_other);
+	tcase_add_test(tc, a_fold_keeps_the_time_of_the_last_commit);
 	tcase_add_test(tc, the_log_of_moves_has_a_cap);
 	tcase_add_test(tc, sto_07_a_changed_log_of_moves);
 	tcase_add_test(tc, sto_07_changed_positions);
