@@ -75,14 +75,17 @@ look_at_log(struct sqlite_store *st)
 	return rc;
 }
 
-/* What stands in the database, after a transaction that was rolled back as well. */
+/* What stands in the database, once, and again after a transaction that was rolled back. */
 static int
 look(struct sqlite_store *st)
 {
 	struct sqlite_log *l = &st->log;
 	int64_t top = 0;
-	int rc = look_at_log(st);
+	int rc;
 
+	if (l->known)
+		return 0;
+	rc = look_at_log(st);
 	if (!rc)
 		rc = sq_number(st, Q_BLOCKS_BYTES, &l->block_bytes);
 	if (!rc)
@@ -98,7 +101,7 @@ look(struct sqlite_store *st)
 int
 sq_log_size(struct sqlite_store *st, uint32_t *top, int64_t *last)
 {
-	int rc = st->log.known ? 0 : look(st);
+	int rc = look(st);
 
 	*top = st->log.top;
 	*last = st->log.last;
@@ -136,17 +139,18 @@ bind_two(struct sqlite_store *st, enum statement s, int64_t a, int64_t b)
 	return r.rc ? sq_error(st, r.rc) : 0;
 }
 
-int
-sq_log_read(struct sqlite_store *st, struct overlay *o, int64_t *at, int64_t last, size_t budget)
+/* sq_log_read, and the time of the last row that was read. */
+static int
+read_rows(struct sqlite_store *st, struct overlay *o, int64_t *at, int64_t last, size_t budget,
+	int64_t *wall_ns)
 {
 	sqlite3_stmt *q = st->q[Q_MOVED];
 	int rc = bind_two(st, Q_MOVED, *at, last), step = SQLITE_DONE;
 	size_t spent = 0;
-	int64_t wall;
 
 	while (!rc && spent < budget && (step = sqlite3_step(q)) == SQLITE_ROW) {
 		spent += (size_t)sqlite3_column_bytes(q, 2) + ROW_COST;
-		rc = take_row(st, q, *at, o, &wall);
+		rc = take_row(st, q, *at, o, wall_ns);
 		++*at;
 	}
 	if (!rc)
@@ -160,22 +164,25 @@ sq_log_read(struct sqlite_store *st, struct overlay *o, int64_t *at, int64_t las
 }
 
 int
+sq_log_read(struct sqlite_store *st, struct overlay *o, int64_t *at, int64_t last, size_t budget)
+{
+	int64_t wall_ns;
+
+	return read_rows(st, o, at, last, budget, &wall_ns);
+}
+
+int
 sq_log_wall(struct sqlite_store *st, int64_t *wall_ns)
 {
-	struct sqlite_log *l = &st->log;
-	sqlite3_stmt *q = st->q[Q_MOVED];
+	const struct sqlite_log *l = &st->log;
 	int rc = look(st);
+	int64_t at = l->last;
 
 	if (rc || l->rows == 0)
 		return rc;
 	if (l->last - l->first + 1 != l->rows)
 		return ERR_DAMAGED;
-	rc = bind_two(st, Q_MOVED, l->last, l->last);
-	if (!rc)
-		rc = sqlite3_step(q) == SQLITE_ROW ? take_row(st, q, l->last, NULL, wall_ns)
-						   : ERR_DAMAGED;
-	(void)sqlite3_reset(q);
-	return rc;
+	return read_rows(st, NULL, &at, l->last, SIZE_MAX, wall_ns);
 }
 
 /* ---- blocks ---- */
@@ -392,7 +399,7 @@ worth_folding(const struct sqlite_store *st)
 static int
 fold_alone(struct sqlite_store *st, size_t budget)
 {
-	int rc = st->log.known ? 0 : look(st);
+	int rc = look(st);
 
 	if (rc || st->log.rows == 0)
 		return rc;
@@ -419,7 +426,7 @@ fold_all(struct sqlite_store *st)
 			rc = fold_alone(st, budget);
 			if (!rc)
 				sq_bring_back(st);
-		} while (!rc && (st->log.rows > 0 || !st->log.known));
+		} while (!rc && st->log.rows > 0);
 		if (rc != -ENOSPC)
 			break;
 	}
@@ -429,7 +436,7 @@ fold_all(struct sqlite_store *st)
 bool
 sq_log_tidy(struct sqlite_store *st)
 {
-	if (!st->log.known && look(st))
+	if (look(st))
 		return false;
 	if (st->log.fold == FOLD_NONE && log_size(st) < IDLE_LEAST)
 		return false;
@@ -480,13 +487,11 @@ sq_log_commit(struct sqlite_store *st, int64_t wall_ns)
 int
 sq_log_begin(struct sqlite_store *st)
 {
-	int rc = st->log.known ? 0 : look(st);
+	int rc = look(st);
 
 	moves_begin(&st->moves, st->pub.meta.boot);
 	if (!rc && st->log.tight > 0 && log_size(st) > TIGHT_LEAST)
 		rc = fold_all(st);
-	if (!rc && !st->log.known)
-		rc = look(st);
 	if (!rc && st->log.tight > 0)
 		st->log.tight--;
 	return rc;
