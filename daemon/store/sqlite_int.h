@@ -112,7 +112,13 @@ sq_fail(struct sqlite_store *st, int rc, struct store_error *err, const char *do
 /* Runs a statement whose parameters are bound to its end and resets it. 0 or our code. */
 int
 sq_run(struct sqlite_store *st, enum statement s);
-/* The same for one that returns a number: *v is 0 when it has no row. */
+/* The same for one whose parameters were bound as `r`, with what came of that. */
+int
+sq_run_row(struct sqlite_store *st, enum statement s, const struct row *r);
+/* The same for one whose only parameter is a number. */
+int
+sq_run_on(struct sqlite_store *st, enum statement s, int64_t v);
+/* sq_run for one that returns a number: *v is 0 when it has no row. */
 int
 sq_number(struct sqlite_store *st, enum statement s, int64_t *v);
 /* Writes the facts as they are: the time of the last commit among them. */
@@ -194,13 +200,13 @@ sq_log_done(struct sqlite_store *st);
 /* The row that `q` stands on: its number, positions, bytes of these. 0 or ERR_DAMAGED. */
 int
 sq_block_row(sqlite3_stmt *q, uint32_t *number, struct block *k, size_t *bytes);
-/* Writes a block, removes an empty one. 0 or our code. */
+/* A block's row, by the statement `q`; it is in st->block then. 0 or our code. */
 int
-sq_block_put(struct sqlite_store *st, uint32_t number, const struct block *k);
+sq_put_block_row(struct sqlite_store *st, sqlite3_stmt *q, uint32_t number, const struct block *k);
 
 /* ---- sqlite_old.c ---- */
 
-/* The jobs of a database of schema 1 or 2, in the order of queues and keys, without the names of
+/* The jobs of a database of schema 1 to 3, in the order of queues and keys, without the names of
  * their queues, with the numbers that the upgrade gives them. `each` returns 0 to go on. *what: of
  * damage. */
 int

@@ -219,20 +219,21 @@ block_get(struct sqlite_store *st, uint32_t number, struct block *k, size_t *byt
 }
 
 int
-sq_block_put(struct sqlite_store *st, uint32_t number, const struct block *k)
+sq_put_block_row(struct sqlite_store *st, sqlite3_stmt *q, uint32_t number, const struct block *k)
 {
-	enum statement s = k->there ? Q_BLOCK_PUT : Q_BLOCK_REMOVE;
-	struct row r = row_begin(st->q[s], k->there ? ROW_BLOCK : ROW_NONE);
+	struct row r = row_begin(q, ROW_BLOCK);
 	int rc = block_write(k, &st->block);
 
 	if (rc)
 		return rc;
 	row_int(&r, number);
-	if (k->there) {
-		row_blob(&r, (struct str){ (const char *)st->block.p, st->block.n });
-		(void)row_end_short(&r);
-	}
-	return r.rc ? sq_error(st, r.rc) : sq_run(st, s);
+	row_blob(&r, (struct str){ (const char *)st->block.p, st->block.n });
+	rc = row_end_short(&r);
+	if (!rc)
+		rc = sqlite3_step(q);
+	rc = sq_error(st, rc);
+	(void)sqlite3_reset(q);
+	return rc;
 }
 
 /* Brings one block up to date, *cost in bytes. */
@@ -241,7 +242,7 @@ fold_block(struct sqlite_store *st, uint32_t number, size_t *cost)
 {
 	struct overlay *o = &st->log.overlay;
 	struct block k;
-	size_t before;
+	size_t before, after;
 	int rc;
 
 	*cost = LOOK_COST;
@@ -262,11 +263,13 @@ fold_block(struct sqlite_store *st, uint32_t number, size_t *cost)
 	if (rc == ERR_DAMAGED)
 		st->damaged = true;
 	if (!rc)
-		rc = sq_block_put(st, number, &k);
+		rc = k.there ? sq_put_block_row(st, st->q[Q_BLOCK_PUT], number, &k)
+			     : sq_run_on(st, Q_BLOCK_REMOVE, number);
 	if (rc)
 		return rc;
-	st->log.block_bytes += (k.there ? (int64_t)st->block.n : 0) - (int64_t)before;
-	*cost += before + 2 * st->block.n;
+	after = k.there ? st->block.n : 0;
+	st->log.block_bytes += (int64_t)after - (int64_t)before;
+	*cost += before + 2 * after;
 	return 0;
 }
 
@@ -337,13 +340,9 @@ fold_write(struct sqlite_store *st, size_t budget)
 static int
 clear_row(struct sqlite_store *st, int64_t id)
 {
-	struct row r = row_begin(st->q[Q_MOVED_REMOVE], ROW_NONE);
 	int rc = id == st->log.last ? sq_meta_put(st) : 0;
 
-	row_plain_int(&r, id);
-	if (!rc)
-		rc = r.rc ? sq_error(st, r.rc) : sq_run(st, Q_MOVED_REMOVE);
-	return rc;
+	return rc ? rc : sq_run_on(st, Q_MOVED_REMOVE, id);
 }
 
 static int
@@ -457,7 +456,7 @@ append(struct sqlite_store *st, int64_t wall_ns)
 	row_int(&r, wall_ns);
 	row_blob(&r, (struct str){ (const char *)b->p, b->n });
 	(void)row_end(&r);
-	rc = r.rc ? sq_error(st, r.rc) : sq_run(st, Q_MOVED_PUT);
+	rc = sq_run_row(st, Q_MOVED_PUT, &r);
 	if (rc)
 		return rc;
 	l->last++;

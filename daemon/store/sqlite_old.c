@@ -344,17 +344,8 @@ struct upgrade {
 static int
 flush_block(struct upgrade *u)
 {
-	struct row r = row_begin(u->block, ROW_BLOCK);
-	int rc = u->k.there ? block_write(&u->k, &u->st->block) : 0;
+	int rc = u->k.there ? sq_put_block_row(u->st, u->block, u->at, &u->k) : 0;
 
-	if (rc || !u->k.there)
-		return rc;
-	row_int(&r, u->at);
-	row_blob(&r, (struct str){ (const char *)u->st->block.p, u->st->block.n });
-	rc = sq_error(u->st, row_end_short(&r));
-	if (!rc)
-		rc = sq_error(u->st, sqlite3_step(u->block));
-	(void)sqlite3_reset(u->block);
 	u->k.there = 0;
 	return rc;
 }

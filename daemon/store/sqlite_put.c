@@ -23,17 +23,7 @@ note(struct sqlite_store *st, int rc)
 static void
 run_row(struct sqlite_store *st, struct row *r, enum statement s)
 {
-	note(st, r->rc ? sq_error(st, r->rc) : sq_run(st, s));
-}
-
-/* Runs a statement whose one parameter is a number. */
-static void
-run_on(struct sqlite_store *st, enum statement s, int64_t v)
-{
-	struct row r = row_begin(st->q[s], ROW_NONE);
-
-	row_plain_int(&r, v);
-	run_row(st, &r, s);
+	note(st, sq_run_row(st, s, r));
 }
 
 static struct sqlite_store *
@@ -138,7 +128,7 @@ queue_remove(void *ctx, struct str name)
 	int64_t id = st->failed ? 0 : queue_find(st, name);
 
 	for (size_t i = 0; id && i < ARRAY_SIZE(all) && !st->failed; i++)
-		run_on(st, all[i], id);
+		note(st, sq_run_on(st, all[i], id));
 	st->queue_name_len = 0;
 }
 
@@ -223,7 +213,7 @@ job_remove(void *ctx, struct str queue, struct str key, uint32_t id)
 	if (st->failed)
 		return;
 	wq_assert(id > 0 && id <= JOB_ID_MAX);
-	run_on(st, Q_JOB_REMOVE, id);
+	note(st, sq_run_on(st, Q_JOB_REMOVE, id));
 	if (!st->failed)
 		note(st, sq_log_add(st, ENTRY_REMOVED, id, NULL));
 }
@@ -256,7 +246,7 @@ run_remove(void *ctx, uint64_t run_seq)
 	struct sqlite_store *st = put_store(ctx);
 
 	if (!st->failed)
-		run_on(st, Q_RUN_REMOVE, (int64_t)run_seq);
+		note(st, sq_run_on(st, Q_RUN_REMOVE, (int64_t)run_seq));
 }
 
 static void

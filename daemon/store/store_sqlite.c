@@ -91,6 +91,21 @@ sq_run(struct sqlite_store *st, enum statement s)
 }
 
 int
+sq_run_row(struct sqlite_store *st, enum statement s, const struct row *r)
+{
+	return r->rc ? sq_error(st, r->rc) : sq_run(st, s);
+}
+
+int
+sq_run_on(struct sqlite_store *st, enum statement s, int64_t v)
+{
+	struct row r = row_begin(st->q[s], ROW_NONE);
+
+	row_plain_int(&r, v);
+	return sq_run_row(st, s, &r);
+}
+
+int
 sq_number(struct sqlite_store *st, enum statement s, int64_t *v)
 {
 	int rc = sqlite3_step(st->q[s]);
@@ -147,7 +162,7 @@ meta_put(struct sqlite_store *st, const struct store_meta *m, const char *boot, 
 	row_text(&r, str_from(owner));
 	(void)row_end(&r);
 	row_plain_int(&r, (int64_t)old_token);
-	rc = r.rc ? sq_error(st, r.rc) : sq_run(st, Q_META_PUT);
+	rc = sq_run_row(st, Q_META_PUT, &r);
 	if (!rc && sqlite3_changes(st->db) != 1)
 		return ERR_STALE_TOKEN;
 	return rc;
