@@ -181,18 +181,15 @@ give_pages_back(struct sqlite_store *st)
 	(void)sqlite3_exec(st->db, sql, NULL, NULL, NULL);
 }
 
-int
-sq_checkpoint(struct store *s)
+/* Brings the log back, and cuts its file where that is larger than `keep`. */
+static int
+shorten_log(struct sqlite_store *st, uint64_t keep)
 {
-	struct sqlite_store *st = sqlite_store(s);
 	int rc;
 
-	wq_assert(!st->in_group);
-	if (st->log_frames < CHECKPOINT_FRAMES)
-		return 0;
 	give_pages_back(st);
 	rc = sqlite3_wal_checkpoint_v2(st->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-	if (!rc && file_bytes(st->path, "-wal") > LOG_KEEP)
+	if (!rc && file_bytes(st->path, "-wal") > keep)
 		rc = sqlite3_wal_checkpoint_v2(
 			st->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	if (!rc) {
@@ -202,19 +199,13 @@ sq_checkpoint(struct store *s)
 	return sq_error(st, rc);
 }
 
-/* The log's file is cut once nothing is going on. */
-static void
-cut_log(struct sqlite_store *st)
+int
+sq_checkpoint(struct store *s)
 {
-	if (file_bytes(st->path, "-wal") <= LOG_IDLE)
-		return;
-	give_pages_back(st);
-	if (sq_error(st,
-		    sqlite3_wal_checkpoint_v2(
-			    st->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL)))
-		return;
-	st->log_frames = 0;
-	sq_reserve(st);
+	struct sqlite_store *st = sqlite_store(s);
+
+	wq_assert(!st->in_group);
+	return st->log_frames < CHECKPOINT_FRAMES ? 0 : shorten_log(st, LOG_KEEP);
 }
 
 bool
@@ -229,7 +220,9 @@ sq_tidy(struct store *s)
 		(void)sq_checkpoint(s);
 		return true;
 	}
-	cut_log(st);
+	/* The log's file is cut once nothing is going on. */
+	if (file_bytes(st->path, "-wal") > LOG_IDLE)
+		(void)shorten_log(st, LOG_IDLE);
 	return false;
 }
 
