@@ -5,32 +5,26 @@
 #include "base/alloc.h"
 #include "base/err.h"
 
-static void
-put_varint(struct bytes *b, size_t v)
-{
-	for (; v >= 0x80; v >>= 7)
-		b->p[b->n++] = (uint8_t)(v | 0x80);
-	b->p[b->n++] = (uint8_t)v;
-}
-
 int
 parts_join(struct bytes *b, const struct str *parts, size_t n, bool command)
 {
-	size_t bytes = 10 * (n + 1);
+	size_t bytes = VARINT_MAX * (n + 1);
+	uint8_t *p;
 
-	b->n = 0;
 	for (size_t i = 0; i < n; i++)
 		bytes += parts[i].n;
+	b->n = 0;
 	if (bytes_reserve(b, bytes))
 		return -ENOMEM;
-	put_varint(b, n << 1 | command);
+	p = varint_put(b->p, n << 1 | command);
 	for (size_t i = 0; n > 1 && i < n; i++)
-		put_varint(b, parts[i].n);
+		p = varint_put(p, parts[i].n);
 	for (size_t i = 0; i < n; i++) {
 		if (parts[i].n > 0)
-			memcpy(b->p + b->n, parts[i].p, parts[i].n);
-		b->n += parts[i].n;
+			memcpy(p, parts[i].p, parts[i].n);
+		p += parts[i].n;
 	}
+	b->n = (size_t)(p - b->p);
 	return 0;
 }
 

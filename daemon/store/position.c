@@ -6,8 +6,7 @@
 #include "base/assert.h"
 #include "base/err.h"
 
-#define VARINT_MAX 10
-#define ENTRY_MAX  (1 + (2 + POSITION_FIELDS) * VARINT_MAX)
+#define ENTRY_MAX (1 + (2 + POSITION_FIELDS) * VARINT_MAX)
 
 /* Bits of an entry's first byte, above its kind; fields in the order in which they are written. */
 enum {
@@ -54,6 +53,17 @@ position_move(struct position *p, const struct position *from)
 		p->v[fields[i]] = from->v[fields[i]];
 }
 
+bool
+position_in_range(const int64_t v[POSITION_FIELDS])
+{
+#define X(f, min, max) \
+	if (v[POSITION_##f] < (min) || v[POSITION_##f] > (max)) \
+		return false;
+	JOB_FIELDS(X)
+#undef X
+	return true;
+}
+
 /* ---- bytes ---- */
 
 int
@@ -81,8 +91,8 @@ bytes_done(struct bytes *b)
 	*b = (struct bytes){ 0 };
 }
 
-static uint8_t *
-put_varint(uint8_t *p, uint64_t v)
+uint8_t *
+varint_put(uint8_t *p, uint64_t v)
 {
 	for (; v >= 0x80; v >>= 7)
 		*p++ = (uint8_t)(v | 0x80);
@@ -90,8 +100,8 @@ put_varint(uint8_t *p, uint64_t v)
 	return p;
 }
 
-static int
-get_varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
+int
+varint_get(const uint8_t **p, const uint8_t *end, uint64_t *v)
 {
 	uint64_t n = 0;
 
@@ -114,7 +124,7 @@ zigzag(uint64_t v)
 	return v << 1 ^ (0 - (v >> 63));
 }
 
-static uint64_t
+uint64_t
 unzigzag(uint64_t v)
 {
 	return v >> 1 ^ (0 - (v & 1));
@@ -142,7 +152,7 @@ put_if(uint8_t *p, unsigned *bits, unsigned bit, uint64_t d)
 	if (d == 0)
 		return p;
 	*bits |= bit;
-	return put_varint(p, zigzag(d));
+	return varint_put(p, zigzag(d));
 }
 
 static uint8_t *
@@ -176,7 +186,7 @@ get_if(struct moves_reader *r, bool there, uint64_t expected, int64_t *v)
 {
 	uint64_t d = 0;
 
-	if (there && get_varint(&r->p, r->end, &d))
+	if (there && varint_get(&r->p, r->end, &d))
 		return ERR_DAMAGED;
 	*v = (int64_t)(expected + unzigzag(d));
 	return 0;
@@ -187,7 +197,7 @@ get_delay(struct moves_reader *r, unsigned bits, int64_t *v)
 {
 	uint64_t d = 0;
 
-	if (bits & BIT_DELAY && get_varint(&r->p, r->end, &d))
+	if (bits & BIT_DELAY && varint_get(&r->p, r->end, &d))
 		return ERR_DAMAGED;
 	d = unzigzag(d);
 	if (bits & BIT_DELAY_MS)
@@ -229,22 +239,11 @@ put_others(uint8_t *p, const struct position *to, const struct position *last)
 		delta[i] = (uint64_t)to->v[others[i]] - (uint64_t)last->v[others[i]];
 		mask |= (uint64_t)(delta[i] != 0) << i;
 	}
-	p = put_varint(p, mask);
+	p = varint_put(p, mask);
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		if (delta[i] != 0)
-			p = put_varint(p, zigzag(delta[i]));
+			p = varint_put(p, zigzag(delta[i]));
 	return p;
-}
-
-static bool
-in_range(const int64_t *v)
-{
-#define X(f, min, max) \
-	if (v[POSITION_##f] < (min) || v[POSITION_##f] > (max)) \
-		return false;
-	JOB_FIELDS(X)
-#undef X
-	return true;
 }
 
 static int
@@ -279,7 +278,7 @@ begin_bytes(struct moves_writer *w)
 	if (bytes_reserve(&w->bytes, VARINT_MAX + ENTRY_MAX))
 		return -ENOMEM;
 	if (w->n == 0) {
-		p = put_varint(w->bytes.p, w->boot);
+		p = varint_put(w->bytes.p, w->boot);
 		w->bytes.n = (size_t)(p - w->bytes.p);
 	}
 	return 0;
@@ -294,7 +293,7 @@ moves_add(struct moves_writer *w, enum entry_kind kind, uint32_t id, const struc
 	if (begin_bytes(w))
 		return -ENOMEM;
 	first = w->bytes.p + w->bytes.n;
-	p = put_varint(first + 1, id);
+	p = varint_put(first + 1, id);
 	if (kind == ENTRY_PUT)
 		p = put_others(p, to, &w->last);
 	if (kind != ENTRY_REMOVED)
@@ -318,7 +317,7 @@ moves_open(struct moves_reader *r, struct str bytes)
 	r->end = r->p + bytes.n;
 	if (bytes.n == 0)
 		return 0;
-	if (get_varint(&r->p, r->end, &r->boot) || r->boot > INT64_MAX)
+	if (varint_get(&r->p, r->end, &r->boot) || r->boot > INT64_MAX)
 		return ERR_DAMAGED;
 	r->at.v[POSITION_boot] = (int64_t)r->boot;
 	return 0;
@@ -333,7 +332,7 @@ moves_next(struct moves_reader *r)
 	if (r->p == r->end)
 		return 0;
 	bits = *r->p++;
-	if ((bits & KIND_BITS) >= ENTRY_KINDS || get_varint(&r->p, r->end, &id) || id == 0 ||
+	if ((bits & KIND_BITS) >= ENTRY_KINDS || varint_get(&r->p, r->end, &id) || id == 0 ||
 		id > JOB_ID_MAX)
 		return ERR_DAMAGED;
 	r->kind = (enum entry_kind)(bits & KIND_BITS);
@@ -342,11 +341,11 @@ moves_next(struct moves_reader *r)
 		return bits & ~(unsigned)KIND_BITS ? ERR_DAMAGED : 1;
 	if (r->kind == ENTRY_MOVED)
 		r->at.v[POSITION_boot] = (int64_t)r->boot;
-	else if (get_varint(&r->p, r->end, &mask) || get_others(r, mask))
+	else if (varint_get(&r->p, r->end, &mask) || get_others(r, mask))
 		return ERR_DAMAGED;
 	if (get_move(r, bits))
 		return ERR_DAMAGED;
-	return r->kind == ENTRY_MOVED || in_range(r->at.v) ? 1 : ERR_DAMAGED;
+	return r->kind == ENTRY_MOVED || position_in_range(r->at.v) ? 1 : ERR_DAMAGED;
 }
 
 /* ---- blocks ---- */
@@ -398,8 +397,8 @@ block_read(struct block *k, struct str bytes)
 		if (r.p == r.end)
 			return ERR_DAMAGED;
 		bits = *r.p++;
-		if ((bits & KIND_BITS) != ENTRY_PUT || get_varint(&r.p, r.end, &mask) ||
-			get_others(&r, mask) || get_move(&r, bits) || !in_range(r.at.v))
+		if ((bits & KIND_BITS) != ENTRY_PUT || varint_get(&r.p, r.end, &mask) ||
+			get_others(&r, mask) || get_move(&r, bits) || !position_in_range(r.at.v))
 			return ERR_DAMAGED;
 		k->p[i] = r.at;
 	}

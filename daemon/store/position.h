@@ -38,6 +38,9 @@ void
 position_of(const struct job_saved *j, struct position *p);
 void
 position_to(const struct position *p, struct job_saved *j);
+/* Each field is what JOB_FIELDS allows. */
+bool
+position_in_range(const int64_t v[POSITION_FIELDS]);
 
 /* Bytes that grow. Zeroed is empty. */
 struct bytes {
@@ -49,6 +52,18 @@ int
 bytes_reserve(struct bytes *b, size_t n);
 void
 bytes_done(struct bytes *b);
+
+/* Numbers in them: seven bits a byte, the lowest first. Returns the end of what it wrote, at most
+ * VARINT_MAX bytes. */
+#define VARINT_MAX 10
+uint8_t *
+varint_put(uint8_t *p, uint64_t v);
+/* Moves *p on. 0 or ERR_DAMAGED. */
+int
+varint_get(const uint8_t **p, const uint8_t *end, uint64_t *v);
+/* A number whose sign stands in its last bit. */
+uint64_t
+unzigzag(uint64_t v);
 
 /* ---- runs ---- */
 

@@ -57,12 +57,6 @@ foreseen(const int64_t *before, unsigned field, const int64_t *now)
 	return v;
 }
 
-static uint64_t
-unzigzag(uint64_t v)
-{
-	return v >> 1 ^ (0 - (v & 1));
-}
-
 /* ---- reading ---- */
 
 /* One run being read; stands on an entry. */
@@ -89,25 +83,12 @@ struct merge {
 };
 
 static int
-get_varint(struct cursor *c, uint64_t *v)
-{
-	*v = 0;
-	for (unsigned shift = 0; shift < 64 && c->p < c->end; shift += 7) {
-		uint8_t b = *c->p++;
-
-		*v |= (uint64_t)(b & 0x7f) << shift;
-		if (b < 0x80)
-			return 0;
-	}
-	return ERR_DAMAGED;
-}
-
-static int
 get_key(struct cursor *c)
 {
 	uint64_t head, rest, queue = (uint64_t)c->queue;
 
-	if (get_varint(c, &head) || (head & 1 && get_varint(c, &queue)) || get_varint(c, &rest))
+	if (varint_get(&c->p, c->end, &head) || (head & 1 && varint_get(&c->p, c->end, &queue)) ||
+		varint_get(&c->p, c->end, &rest))
 		return ERR_DAMAGED;
 	if (head >> 1 > c->key_n || rest > KEY_MAX - (head >> 1) ||
 		rest > (uint64_t)(c->end - c->p) || queue == 0 || queue > INT64_MAX)
@@ -118,17 +99,6 @@ get_key(struct cursor *c)
 	c->key_n = (head >> 1) + rest;
 	c->queue = (int64_t)queue;
 	return 0;
-}
-
-static bool
-in_range(const int64_t *v)
-{
-#define X(f, min, max) \
-	if (v[POSITION_##f] < (min) || v[POSITION_##f] > (max)) \
-		return false;
-	JOB_FIELDS(X)
-#undef X
-	return true;
 }
 
 static int
@@ -143,11 +113,11 @@ get_fields(struct cursor *c, uint64_t mask)
 		unsigned f = field_of_bit[i];
 		uint64_t delta = 0;
 
-		if (mask >> i & 1 && get_varint(c, &delta))
+		if (mask >> i & 1 && varint_get(&c->p, c->end, &delta))
 			return ERR_DAMAGED;
 		c->v[f] = (int64_t)(foreseen(before, f, c->v) + unzigzag(delta));
 	}
-	return in_range(c->v) ? 0 : ERR_DAMAGED;
+	return position_in_range(c->v) ? 0 : ERR_DAMAGED;
 }
 
 /* To the next entry. 1, 0 at the end, ERR_DAMAGED. */
@@ -158,7 +128,7 @@ advance(struct cursor *c)
 
 	if (c->p == c->end)
 		return 0;
-	if (get_key(c) || get_varint(c, &tag))
+	if (get_key(c) || varint_get(&c->p, c->end, &tag))
 		return ERR_DAMAGED;
 	c->kind = (enum move_kind)(tag & 3);
 	if (c->kind > MOVE_QUEUE_REMOVED || (c->kind == MOVE_QUEUE_REMOVED) != (c->key_n == 0))
@@ -291,16 +261,15 @@ merge_add(struct merge *m, uint64_t id, struct str bytes)
 	return 0;
 }
 
-/* The newest word on the next job into m->now; *entries are used up. */
+/* The newest word on the next job into m->now. */
 static int
-take_newest(struct merge *m, size_t *entries)
+take_newest(struct merge *m)
 {
 	int rc;
 
 	m->now = *m->heap[0];
 	do {
 		rc = advance_first(m);
-		++*entries;
 	} while (!rc && m->n > 0 && compare_places(m->heap[0], &m->now) == 0);
 	/* Out of order: no run is written like that. */
 	if (!rc && m->n > 0 && compare_places(m->heap[0], &m->now) < 0)
@@ -311,18 +280,16 @@ take_newest(struct merge *m, size_t *entries)
 int
 merge_next(struct merge *m, struct moved *out)
 {
-	size_t entries = 0;
-
 	CHECK_OBJ(m, MERGE_MAGIC);
 	while (m->n > 0) {
-		if (take_newest(m, &entries))
+		if (take_newest(m))
 			return ERR_DAMAGED;
 		if (m->now.kind == MOVE_QUEUE_REMOVED) {
 			m->gone_queue = m->now.queue;
 			m->gone_id = m->now.id;
 		} else if (m->now.queue != m->gone_queue || m->now.id >= m->gone_id) {
 			*out = (struct moved){ m->now.queue, { m->now.key, m->now.key_n },
-				m->now.kind == MOVE_REMOVED, m->now.v, entries };
+				m->now.kind == MOVE_REMOVED, m->now.v };
 			return 1;
 		}
 	}

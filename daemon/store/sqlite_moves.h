@@ -36,7 +36,6 @@ struct moved {
 	struct str key;
 	bool removed;
 	const int64_t *v;
-	size_t entries; /* that were read for it */
 };
 
 int

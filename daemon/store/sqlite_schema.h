@@ -89,7 +89,6 @@
 #define AS_DEFINITION(f, ...) #f " INTEGER NOT NULL, "
 #define AS_COLUMN(f, ...)     #f ", "
 #define AS_PARAMETER(f, ...)  "?, "
-#define AS_EXCLUDED(f, ...)   #f " = excluded." #f ", "
 
 /* `name`: of the table of jobs. */
 #define SCHEMA_JOBS(name) \
