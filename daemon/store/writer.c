@@ -142,7 +142,7 @@ commit_group(struct store *st, const struct submitted *s)
 	group_replay(s->group, st->ops->sink(st));
 	rc = st->ops->commit(st, s->now, s->sync);
 	/* What is on a disk under no name is not safe: it is kept, and committed again. */
-	return rc || !st->ops->in_place ? rc : st->ops->in_place(st);
+	return rc ? rc : st->ops->in_place(st);
 }
 
 /* With the lock. Files the outcome of a try under way and moves on. */

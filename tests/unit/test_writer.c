@@ -102,6 +102,20 @@ script_checkpoint(struct store *s)
 	return 0;
 }
 
+static bool
+script_tidy(struct store *s)
+{
+	(void)s;
+	return false;
+}
+
+static int
+script_in_place(struct store *s)
+{
+	(void)s;
+	return 0;
+}
+
 static void
 script_stats(struct store *s, struct store_stats *out)
 {
@@ -125,7 +139,9 @@ static const struct store_ops script_ops = {
 	.sink = script_sink,
 	.commit = script_commit,
 	.checkpoint = script_checkpoint,
+	.tidy = script_tidy,
 	.stats = script_stats,
+	.in_place = script_in_place,
 	.close = script_close,
 };
 
