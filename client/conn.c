@@ -306,16 +306,17 @@ turn_tls(wq_t *wq, int64_t now)
 static int
 send_hello_secure(struct link *l, int64_t now)
 {
-	int err;
+	/* The end of the handshake may not have left yet. */
+	int err = tls_flush(l->tls, l->fd);
 
-	if (l->hello_off == 0) {
+	if (err == 0 && l->hello_off == 0 && tls_unsent(l->tls) == 0) {
 		err = tls_put(l->tls, l->hello, l->hello_len);
 		if (err < 0)
 			return err;
 		l->hello_off = l->hello_len;
 		l->hello_sent_ns = now;
+		err = tls_flush(l->tls, l->fd);
 	}
-	err = tls_flush(l->tls, l->fd);
 	return err < 0 ? system_error(-err) : 0;
 }
 

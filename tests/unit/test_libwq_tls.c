@@ -26,6 +26,25 @@
 static char dir[64], cert[4][128];
 enum { GOOD, ELSEWHERE, EXPIRED, SELF };
 
+/* ---- a socket that takes nothing ---- */
+
+/* After so many sends of this thread so many find no room; -1: all do. */
+static _Thread_local int full_after = -1, full_for;
+
+/* Stands in for the C library's, in all of the program. */
+ssize_t
+send(int fd, const void *p, size_t n, int flags)
+{
+	if (full_after == 0 && full_for > 0) {
+		full_for--;
+		errno = EAGAIN;
+		return -1;
+	}
+	if (full_after > 0)
+		full_after--;
+	return sendto(fd, p, n, flags, NULL, 0);
+}
+
 /* ---- the front ---- */
 
 struct front {
@@ -380,6 +399,29 @@ START_TEST(what_is_left_inside_the_layer_is_delivered)
 }
 END_TEST
 
+/* The hello waits for the handshake's last bytes. */
+START_TEST(a_full_socket_keeps_nothing_from_being_said)
+{
+	struct front front = { 0 };
+	struct fake f;
+	wq_t *wq;
+	int err;
+
+	fake_init(&f);
+	front_start(&front, f.path, GOOD);
+	fake_run(&f, script_greet, NULL);
+	full_after = _i;
+	full_for = 3;
+	err = wq_connect(front.address, options(""), &wq);
+	full_after = -1;
+	ck_assert_int_eq(err, 0);
+	ck_assert_int_eq(full_for, 0);
+	wq_free(wq);
+	front_stop(&front);
+	fake_done(&f);
+}
+END_TEST
+
 START_TEST(without_memory_it_fails_and_leaks_nothing)
 {
 	struct front front = { 0 };
@@ -412,6 +454,8 @@ main(void)
 	tcase_add_test(tc, a_handshake_that_stalls_is_given_up);
 	tcase_add_loop_test(tc, a_broken_connection_is_made_again, 0, 2);
 	tcase_add_loop_test(tc, what_is_left_inside_the_layer_is_delivered, 0, 4);
+	/* The first to be sent: hello of TLS, end of the handshake, ours. */
+	tcase_add_loop_test(tc, a_full_socket_keeps_nothing_from_being_said, 0, 3);
 	tcase_add_test(tc, without_memory_it_fails_and_leaks_nothing);
 	return unit_run(s);
 }
