@@ -221,13 +221,14 @@ wq_worker_free(wq_worker_t *w)
 		return;
 	MUST(w->magic == WORKER_MAGIC);
 	w->stopping = true;
-	if (w->state == W_ON)
+	if (w->sub_id)
+		request_abandon(w->wq, w->sub_id);
+	/* One that was asked for only is there as soon as the daemon reads it. */
+	if (w->state == W_ON || (w->state == W_ASKED && pending_find(&w->wq->pend, w->sub_id)))
 		(void)send_unsubscribe(w);
 	while (w->head)
 		if (wq_work_release(w->head, NULL, NULL) < 0)
 			work_free(w->head);
-	if (w->sub_id)
-		request_abandon(w->wq, w->sub_id);
 	w->wq->worker = NULL;
 	worker_delete(w);
 }

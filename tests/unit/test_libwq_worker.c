@@ -344,6 +344,47 @@ START_TEST(a_worker_that_is_freed_gives_back_what_it_has)
 }
 END_TEST
 
+static void
+freed_early(struct fake *f)
+{
+	Wq__V1__Request *r;
+	uint64_t sub;
+
+	fake_greet(f);
+	r = fake_expect(f, WQ__V1__REQUEST__OP_SUBSCRIBE);
+	sub = r->id;
+	fake_free(r);
+	end_subscription(f, sub);
+	sub = take_subscribe(f, 1);
+	end_subscription(f, sub);
+	fake_wait_eof(f);
+}
+
+START_TEST(a_worker_that_is_freed_before_its_subscription_is_answered_takes_it_back)
+{
+	struct seen s = { 0 };
+	wq_worker_opts_t o = opts(&s);
+	wq_worker_t *w;
+	struct fake f;
+	wq_t *wq = fake_connected(&f, freed_early, NULL, NULL);
+
+	/* Nothing has left yet: there is nothing to take back. */
+	ck_assert_int_eq(wq_worker_new(wq, &o, &w), 0);
+	wq_worker_free(w);
+	ck_assert_uint_eq(wq_in_flight(wq), 0);
+	ck_assert_int_eq(wq_worker_new(wq, &o, &w), 0);
+	ck_assert_int_eq(wq_process(wq, WQ_WRITABLE), 0);
+	wq_worker_free(w);
+	ck_assert_int_eq(wq_run(wq, -1), 0);
+	ck_assert_int_eq(s.states, 0);
+	ck_assert_int_eq(wq_worker_new(wq, &o, &w), 0);
+	ck_assert_int_eq(wq_worker_stop(w), 0);
+	ck_assert_int_eq(wq_worker_run(w), 0);
+	wq_worker_free(w);
+	fake_done_with(&f, wq);
+}
+END_TEST
+
 START_TEST(options_that_make_no_sense)
 {
 	wq_worker_opts_t o = WQ_WORKER_INIT;
@@ -370,6 +411,8 @@ main(void)
 	tcase_add_test(tc, what_a_broken_connection_held_is_lost_and_the_worker_comes_back);
 	tcase_add_test(tc, a_refusal_ends_the_worker);
 	tcase_add_test(tc, a_worker_that_is_freed_gives_back_what_it_has);
+	tcase_add_test(
+		tc, a_worker_that_is_freed_before_its_subscription_is_answered_takes_it_back);
 	tcase_add_test(tc, options_that_make_no_sense);
 	return unit_run(s);
 }
