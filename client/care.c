@@ -131,13 +131,8 @@ wq_export(wq_t *wq, wq_bytes_cb each, void *arg)
 static int
 saved_job_read(const wq_saved_job_t *job, wq_saved_job_t *out)
 {
-	wq_saved_job_t o = WQ_SAVED_JOB_INIT;
-
-	if (!job || job->size < offsetof(wq_saved_job_t, state))
-		return -EINVAL;
-	memcpy(&o, job, job->size < sizeof o ? job->size : sizeof o);
-	*out = o;
-	return 0;
+	*out = (wq_saved_job_t)WQ_SAVED_JOB_INIT;
+	return job ? opts_over(out, sizeof *out, job, offsetof(wq_saved_job_t, state)) : -EINVAL;
 }
 
 static void
@@ -203,7 +198,7 @@ wq_send_import(wq_t *wq, const wq_saved_job_t *job, int dry_run, wq_reply_cb cb,
 {
 	/* Sent again it finds the job there. */
 	struct sending how = { .rule = RESEND_ALWAYS, .wait_ms = -1, .cb = cb, .arg = arg };
-	wq_saved_job_t o = WQ_SAVED_JOB_INIT;
+	wq_saved_job_t o;
 	int err = saved_job_read(job, &o);
 
 	if (err == 0)

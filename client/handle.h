@@ -10,6 +10,9 @@
 #ifndef WQ_CLIENT_HANDLE_H
 #define WQ_CLIENT_HANDLE_H
 
+#include <errno.h>
+#include <string.h>
+
 #include "address.h"
 #include "coalesce.h"
 #include "hot.h"
@@ -263,7 +266,23 @@ job_check(wq_t *wq, const char *queue, const char *key);
 /* The library's own fresh idempotency id. */
 void
 idem_make(wq_t *wq, uint8_t out[IDEM_LEN]);
-/* Reads opts of any version of the struct (NULL: the defaults). 0 or -EINVAL. */
+/*
+ * Options in any version of their struct, which begins with its size: the caller's go over the defaults
+ * in `out`, of `size` bytes; NULL leaves those. 0, or -EINVAL: less than `least` bytes.
+ */
+static inline int
+opts_over(void *out, size_t size, const void *opts, size_t least)
+{
+	size_t given;
+
+	if (!opts)
+		return 0;
+	memcpy(&given, opts, sizeof given);
+	if (given < least)
+		return -EINVAL;
+	memcpy(out, opts, given < size ? given : size);
+	return 0;
+}
 int
 update_opts_read(const wq_update_opts_t *opts, wq_update_opts_t *out);
 /* An update with borrowed pointers; `idem` is where an id of the library's own goes. 0 or

@@ -137,15 +137,8 @@ wq_get(wq_t *wq, const char *queue, const char *key, wq_job_cb each, void *arg)
 static int
 list_opts_read(const wq_list_opts_t *opts, wq_list_opts_t *out)
 {
-	wq_list_opts_t o = WQ_LIST_INIT;
-
-	if (opts) {
-		if (opts->size < offsetof(wq_list_opts_t, prefix))
-			return -EINVAL;
-		memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
-	}
-	*out = o;
-	return 0;
+	*out = (wq_list_opts_t)WQ_LIST_INIT;
+	return opts_over(out, sizeof *out, opts, offsetof(wq_list_opts_t, prefix));
 }
 
 static void

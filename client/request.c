@@ -72,17 +72,8 @@ rule_for_change(const wq_t *wq)
 int
 update_opts_read(const wq_update_opts_t *opts, wq_update_opts_t *out)
 {
-	wq_update_opts_t o = WQ_UPDATE_INIT;
-
-	if (opts) {
-		size_t n = opts->size;
-
-		if (n < offsetof(wq_update_opts_t, at_ms))
-			return -EINVAL;
-		memcpy(&o, opts, n < sizeof o ? n : sizeof o);
-	}
-	*out = o;
-	return 0;
+	*out = (wq_update_opts_t)WQ_UPDATE_INIT;
+	return opts_over(out, sizeof *out, opts, offsetof(wq_update_opts_t, at_ms));
 }
 
 /* An id of the library's own, where there has to be one. */
@@ -213,16 +204,10 @@ change_send(wq_t *wq, Wq__V1__Request *req, const char *queue, struct sending *h
 	return err;
 }
 
-/* Of any version of the struct; NULL: nothing is said. 0 or -EINVAL. */
 static int
 change_read(const wq_change_opts_t *opts, wq_change_opts_t *out)
 {
-	*out = (wq_change_opts_t)WQ_CHANGE_INIT;
-	if (opts && opts->size < offsetof(wq_change_opts_t, idempotency_id))
-		return -EINVAL;
-	if (opts)
-		memcpy(out, opts, opts->size < sizeof *out ? opts->size : sizeof *out);
-	return 0;
+	return opts_over(out, sizeof *out, opts, offsetof(wq_change_opts_t, idempotency_id));
 }
 
 int

@@ -83,15 +83,8 @@ watch_done(wq_t *wq, struct pending *p, int error, const Wq__V1__Reply *r)
 static int
 watch_opts_read(const wq_watch_opts_t *opts, wq_watch_opts_t *out)
 {
-	wq_watch_opts_t o = WQ_WATCH_INIT;
-
-	if (opts) {
-		if (opts->size < offsetof(wq_watch_opts_t, prefix))
-			return -EINVAL;
-		memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
-	}
-	*out = o;
-	return 0;
+	*out = (wq_watch_opts_t)WQ_WATCH_INIT;
+	return opts_over(out, sizeof *out, opts, offsetof(wq_watch_opts_t, prefix));
 }
 
 int

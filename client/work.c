@@ -197,15 +197,8 @@ wq_work_touch(wq_work_t *k, int64_t lease_ms)
 static int
 end_read(const wq_end_t *end, wq_end_t *out)
 {
-	wq_end_t e = WQ_END_INIT;
-
-	if (end) {
-		if (end->size < offsetof(wq_end_t, output))
-			return -EINVAL;
-		memcpy(&e, end, end->size < sizeof e ? end->size : sizeof e);
-	}
-	*out = e;
-	return 0;
+	*out = (wq_end_t)WQ_END_INIT;
+	return opts_over(out, sizeof *out, end, offsetof(wq_end_t, output));
 }
 
 static void

@@ -147,17 +147,11 @@ subscribe(wq_worker_t *w)
 static int
 opts_read(const wq_worker_opts_t *opts, wq_worker_opts_t *out)
 {
-	wq_worker_opts_t o = WQ_WORKER_INIT;
+	int err;
 
-	if (opts) {
-		if (opts->size < offsetof(wq_worker_opts_t, manual_touch))
-			return -EINVAL;
-		memcpy(&o, opts, opts->size < sizeof o ? opts->size : sizeof o);
-	}
-	if (o.n_queues > QUEUES_MAX)
-		return -EINVAL;
-	*out = o;
-	return 0;
+	*out = (wq_worker_opts_t)WQ_WORKER_INIT;
+	err = opts_over(out, sizeof *out, opts, offsetof(wq_worker_opts_t, manual_touch));
+	return err == 0 && out->n_queues > QUEUES_MAX ? -EINVAL : err;
 }
 
 static void
