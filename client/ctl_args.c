@@ -5,6 +5,7 @@
  * converted here, so that a handler sees numbers.
  */
 #include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +22,18 @@ struct parser {
 	int argc;
 	char **argv;
 	struct option longs[OPTIONS_MAX];
+	char letters[2 * OPTIONS_MAX];
 	const struct ctl_option *by_id[OPT_N];
 };
+
+static void
+add_letter(struct parser *p, const struct ctl_option *o)
+{
+	size_t n = strlen(p->letters);
+
+	snprintf(p->letters + n, sizeof p->letters - n, "%c%s", o->letter,
+		o->kind == KIND_FLAG ? "" : ":");
+}
 
 static void
 add_options(struct parser *p, size_t at, const struct ctl_option *o, size_t n)
@@ -32,6 +43,8 @@ add_options(struct parser *p, size_t at, const struct ctl_option *o, size_t n)
 		p->longs[at + i] = (struct option){ o[i].name,
 			o[i].kind == KIND_FLAG ? no_argument : required_argument, NULL,
 			LONG_VALUE + (int)o[i].id };
+		if (o[i].letter)
+			add_letter(p, &o[i]);
 	}
 }
 
@@ -43,6 +56,8 @@ know_options(struct parser *p)
 
 	memset(p->longs, 0, sizeof p->longs);
 	memset(p->by_id, 0, sizeof p->by_id);
+	/* Words are given too, in their place; a value that is missing is told apart. */
+	snprintf(p->letters, sizeof p->letters, "-:");
 	add_options(p, 0, ctl_global_options, ctl_n_global_options);
 	if (v)
 		add_options(p, ctl_n_global_options, v->options, v->n_options);
@@ -155,12 +170,9 @@ option_of(const struct parser *p, int got)
 {
 	if (got >= LONG_VALUE)
 		return p->by_id[got - LONG_VALUE];
-	for (size_t i = 0; i < ctl_n_global_options; i++)
-		if (ctl_global_options[i].letter == got)
-			return &ctl_global_options[i];
-	for (size_t i = 0; p->c->verb && i < p->c->verb->n_options; i++)
-		if (p->c->verb->options[i].letter == got)
-			return &p->c->verb->options[i];
+	for (size_t i = 0; i < OPT_N; i++)
+		if (p->by_id[i] && p->by_id[i]->letter == got)
+			return p->by_id[i];
 	return NULL;
 }
 
@@ -186,8 +198,6 @@ take(struct parser *p, int got)
 		return take_word(p, optarg);
 	if (got == ':')
 		return ctl_usage(p->c, "%s needs a value", p->argv[optind - 1]);
-	if (!o && got == 'j')
-		return ctl_usage(p->c, "there is no option -j");
 	return o ? set_option(p->c, o, optarg ? optarg : "") : option_error(p);
 }
 
@@ -234,7 +244,7 @@ ctl_args_parse(struct ctl *c, int argc, char **argv)
 	know_options(&p);
 	opterr = 0;
 	optind = 0;
-	while (rc == 0 && (got = getopt_long(argc, argv, "-:hqVj:", p.longs, NULL)) != -1)
+	while (rc == 0 && (got = getopt_long(argc, argv, p.letters, p.longs, NULL)) != -1)
 		rc = take(&p, got);
 	while (rc == 0 && optind < argc)
 		rc = take_word(&p, argv[optind++]);
