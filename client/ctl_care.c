@@ -42,13 +42,11 @@ open_new(struct new_file *f)
 		return ctl_error(
 			f->c, CTL_FAILED, "EEXIST", "%s exists; --force replaces it", f->path);
 	if (snprintf(f->tmp, sizeof f->tmp, "%s.XXXXXX", f->path) >= (int)sizeof f->tmp)
-		return ctl_fail_errno(f->c, f->path, ENAMETOOLONG);
+		return ctl_fail_file(f->c, f->path, ENAMETOOLONG);
 	mask = umask(077);
 	f->fd = mkostemp(f->tmp, O_CLOEXEC);
 	(void)umask(mask);
-	return f->fd < 0 ? ctl_error(f->c, CTL_FAILED, wq_error_word(-errno), "%s: %s", f->path,
-				   strerror(errno))
-			 : 0;
+	return f->fd < 0 ? ctl_fail_file(f->c, f->path, errno) : 0;
 }
 
 static int
@@ -112,8 +110,7 @@ close_new(struct new_file *f, int rc)
 	if (status == CTL_DONE && !f->error && f->path && put_in_place(f) != 0)
 		f->error = errno;
 	if (status == CTL_DONE && f->error && (f->path || f->error != EPIPE))
-		status = ctl_error(f->c, CTL_FAILED, wq_error_word(-f->error), "%s: %s",
-			f->path ? f->path : "stdout", strerror(f->error));
+		status = ctl_fail_file(f->c, f->path ? f->path : "stdout", f->error);
 	if (f->error && status == CTL_DONE)
 		status = CTL_FAILED;
 	if (f->path) {

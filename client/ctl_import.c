@@ -28,6 +28,9 @@
 #define SETTINGS       64
 #define EXPORT_VERSION 1
 
+/* As enum wq_durability has them. */
+static const char *const levels[] = { "default", "sync", "async", "memory", NULL };
+
 struct import;
 struct slot {
 	struct import *im;
@@ -44,7 +47,7 @@ struct import {
 	int exit;
 	uint64_t queues, jobs, completions;                   /* made */
 	uint64_t queues_there, jobs_there, completions_there; /* left as they are */
-	uint64_t shifted, lost, errors;
+	uint64_t shifted, errors;
 	json_t *told;      /* with --json: the errors */
 	char **new_queues; /* owned: of a dry run, those that it would make */
 	size_t n_new_queues;
@@ -145,7 +148,6 @@ static void
 read_job(struct import *im, struct fields *f, wq_saved_job_t *job)
 {
 	static const char *const states[] = { "idle", "armed", "ready", NULL };
-	static const char *const levels[] = { "default", "sync", "async", "memory", NULL };
 
 	job->queue = field_text(f, "queue");
 	job->key = field_text(f, "key");
@@ -292,7 +294,6 @@ restore_completion(
 static void
 take_completion(struct import *im, struct fields *f)
 {
-	static const char *const levels[] = { "default", "sync", "async", "memory", NULL };
 	const char *name = field_text(f, "name");
 	int64_t done = field_number(f, "done", 0, DONE_MAX);
 	bool open = field_flag(f, "open");
@@ -351,7 +352,6 @@ take_object(struct import *im, json_t *j, size_t bytes)
 		take_completion(im, &f);
 	} else if (strcmp(type, "end") == 0) {
 		im->ended = true;
-		im->lost = (uint64_t)field_number(&f, "lost", 0, INT64_MAX);
 	} else {
 		wrong(im, "a type of line that is not known here");
 	}
@@ -473,9 +473,7 @@ open_file(struct ctl *c, int *fd)
 	const char *path = c->arg[0];
 
 	*fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-	return *fd < 0
-		? ctl_error(c, CTL_FAILED, wq_error_word(-errno), "%s: %s", path, strerror(errno))
-		: 0;
+	return *fd < 0 ? ctl_fail_file(c, path, errno) : 0;
 }
 
 int

@@ -107,6 +107,12 @@ ctl_fail_errno(struct ctl *c, const char *what, int error)
 		c, CTL_FAILED, wq_error_word(-error), "cannot %s: %s", what, strerror(error));
 }
 
+int
+ctl_fail_file(struct ctl *c, const char *path, int error)
+{
+	return ctl_error(c, CTL_FAILED, wq_error_word(-error), "%s: %s", path, strerror(error));
+}
+
 /* ---- JSON ---- */
 
 void

@@ -26,6 +26,9 @@ ctl_fail(struct ctl *c, int error, const char *message);
 /* An errno of our own: "cannot WHAT: reason". */
 int
 ctl_fail_errno(struct ctl *c, const char *what, int error);
+/* The same about a file: "PATH: reason". */
+int
+ctl_fail_file(struct ctl *c, const char *path, int error);
 /* The exit status that a negative result of wq.h means. */
 enum ctl_exit
 ctl_exit_of(int error);

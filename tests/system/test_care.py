@@ -110,6 +110,8 @@ def test_a_backup_never_writes_over_a_file_unasked(wqd, tmp):
     assert os.listdir(tmp) == sorted(["copy", "d0"]) or set(os.listdir(tmp)) == {"copy", "d0"}
     done = wqd.ctl("backup", tmp / "none" / "copy", check=1)
     assert "No such file" in done.stderr
+    done = wqd.ctl("backup", "x" * 4090, check=1)  # no room for the new file's own ending
+    assert done.stderr.startswith("wqctl: xxx")
 
 
 def test_care_is_for_the_operator_alone(make_daemon):
