@@ -161,12 +161,12 @@ ctl_child_reap(struct ctl_child *ch)
 	int status = 0;
 
 	ctl_child_read(ch);
+	/* What it left behind in its group goes too, before its number can be another's. */
+	(void)kill(-ch->pid, SIGKILL);
 	while (waitpid(ch->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	ch->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	ch->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-	/* What it left behind in its group goes too. */
-	(void)kill(-ch->pid, SIGKILL);
 	close_fd(&ch->out);
 	close_fd(&ch->pidfd);
 	ch->pid = 0;
