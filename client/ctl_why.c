@@ -64,11 +64,12 @@ because(struct why *w, const char *word, const char *format, ...)
 		json_t *j = json_object();
 
 		ctl_json_set(j, "reason", json_string(word));
-		ctl_json_set(j, "text", json_string(sentence));
+		ctl_json_set(j, "text", ctl_text_jsons(sentence));
 		if (json_array_append_new(w->reasons, j) < 0)
 			ctl_no_memory();
 	} else {
-		puts(sentence);
+		ctl_text_puts(stdout, sentence);
+		putchar('\n');
 	}
 }
 

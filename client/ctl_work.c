@@ -18,6 +18,7 @@
 #include "ctl_mem.h"
 #include "ctl_out.h"
 #include "ctl_show.h"
+#include "ctl_text.h"
 #include "ctl_time.h"
 
 #define JOBS_MAX 256
@@ -77,8 +78,8 @@ put_end(struct slot *s, const char *outcome)
 		return;
 	}
 	j = json_object();
-	ctl_json_set(j, "queue", json_string(s->queue));
-	ctl_json_set(j, "key", json_string(s->key));
+	ctl_json_set(j, "queue", ctl_text_jsons(s->queue));
+	ctl_json_set(j, "key", ctl_text_jsons(s->key));
 	ctl_json_set(j, "generation", json_integer((json_int_t)s->generation));
 	ctl_json_set(j, "attempt", json_integer(s->attempt));
 	ctl_json_set(j, "outcome", json_string(outcome));
@@ -190,14 +191,6 @@ job_env(const struct working *g, const wq_work_info_t *job)
 	return env;
 }
 
-static char *
-copy_text(const char *text)
-{
-	size_t n = strlen(text) + 1;
-
-	return memcpy(ctl_alloc(n), text, n);
-}
-
 static void
 slot_begin(struct slot *s, wq_work_t *work)
 {
@@ -210,8 +203,8 @@ slot_begin(struct slot *s, wq_work_t *work)
 
 	s->used = true;
 	s->work = work;
-	s->queue = copy_text(job->queue);
-	s->key = copy_text(job->key);
+	s->queue = ctl_strdup(job->queue);
+	s->key = ctl_strdup(job->key);
 	s->generation = job->generation;
 	s->attempt = job->attempt;
 	s->start_error = -ctl_child_start(&s->child, &cmd, ctl_now_ms());
@@ -310,7 +303,7 @@ what_to_poll(const struct working *g, struct pollfd *fds, struct slot **of, stru
 	return n;
 }
 
-static int
+static void
 turn(struct working *g, int64_t until)
 {
 	struct pollfd fds[2 + 2 * JOBS_MAX];
@@ -335,7 +328,6 @@ turn(struct working *g, int64_t until)
 		ready = WQ_READABLE | WQ_WRITABLE;
 	(void)wq_process(g->c->wq, ready);
 	(void)fflush(stdout);
-	return 0;
 }
 
 static bool
@@ -355,7 +347,7 @@ work(struct working *g)
 	int error = 0;
 
 	while (!(wq_worker_over(g->worker, &error) && idle(g) && wq_in_flight(g->c->wq) == 0)) {
-		(void)turn(g, until);
+		turn(g, until);
 		if (!g->stopping &&
 			(ctl_out_broken(g->c) || (until >= 0 && ctl_now_ms() >= until))) {
 			late = !ctl_out_broken(g->c);
