@@ -64,12 +64,6 @@ wq_batch_free(wq_batch_t *b)
 	mem_free(b);
 }
 
-bool
-is_batch(const struct pending *p)
-{
-	return p->batch != NULL;
-}
-
 size_t
 batch_sent(const struct wq_batch *b)
 {
@@ -267,14 +261,6 @@ batch_deliver(wq_t *wq, struct pending *p, int error, const Wq__V1__Reply *r)
 			deliver_item(wq, p, i, NULL, error);
 }
 
-/* As results have it: the reply word says whether it was pending. */
-static bool
-was_pending(wq_status_t status)
-{
-	return status == WQ_UPDATED_TIMER || status == WQ_UPDATED_READY || status == WQ_UNCHANGED ||
-		status == WQ_SKIPPED;
-}
-
 bool
 batch_hot(wq_t *wq, struct pending *p, const struct hot_reply *r)
 {
@@ -296,7 +282,7 @@ batch_hot(wq_t *wq, struct pending *p, const struct hot_reply *r)
 			continue;
 		}
 		reply_from_hot(&v[next], b->items[i].key, &reply);
-		reply.pending_before = was_pending(v[next++].status);
+		reply.pending_before = result_was_pending(v[next++].status);
 		deliver_item(wq, p, i, &reply, 0);
 	}
 	pending_free(wq, p);

@@ -131,6 +131,15 @@ call_wait(wq_t *wq, struct call *c, int64_t wait_ms)
 	return c->result;
 }
 
+void
+call_end(wq_t *wq, struct call *c, int error, const Wq__V1__Reply *r)
+{
+	c->answered = true;
+	c->result = r ? reply_result(r->status) : error;
+	if (c->result < 0 && r)
+		message_set(wq, r->message);
+}
+
 struct raw {
 	struct call call; /* first */
 	struct scratch *page;
@@ -143,10 +152,7 @@ raw_done(wq_t *wq, struct pending *p, int error, const Wq__V1__Reply *r)
 {
 	struct raw *raw = p->arg;
 
-	raw->call.answered = true;
-	raw->call.result = r ? reply_result(r->status) : error;
-	if (raw->call.result < 0 && r)
-		message_set(wq, r->message);
+	call_end(wq, &raw->call, error, r);
 	if (raw->call.result == 0) {
 		struct scratch tmp = *raw->page;
 

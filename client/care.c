@@ -36,10 +36,7 @@ stream_done(wq_t *wq, struct pending *p, int error, const Wq__V1__Reply *r)
 {
 	struct streaming *s = p->arg;
 
-	s->call.answered = true;
-	s->call.result = r ? reply_result(r->status) : error;
-	if (s->call.result < 0 && r)
-		message_set(wq, r->message);
+	call_end(wq, &s->call, error, r);
 }
 
 int
@@ -77,9 +74,8 @@ wq_check(wq_t *wq, wq_counter_cb each, void *arg)
 	req.check = &c;
 	scratch_init(&page, SCRATCH_MAX);
 	err = call_raw(wq, &req, RESEND_NEVER, -1, &page, &r);
-	for (size_t i = 0; err == 0 && i < r->n_counters; i++)
-		if (each(r->counters[i]->name, r->counters[i]->value, arg) != 0)
-			break;
+	if (err == 0)
+		show_counters(wq, r, each, arg);
 	scratch_done(&page);
 	return err;
 }

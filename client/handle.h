@@ -221,6 +221,9 @@ reply_from_wire(struct scratch *s, const Wq__V1__Reply *r, const char *key, wq_r
 /* The same of one result of a batch. */
 bool
 reply_from_result(struct scratch *s, const Wq__V1__Result *r, const char *key, wq_reply_t *out);
+/* What a result has no field for: its reply word says it. */
+bool
+result_was_pending(wq_status_t status);
 bool
 run_from_wire(struct scratch *s, const Wq__V1__Run *r, wq_run_info_t *out);
 void
@@ -237,9 +240,6 @@ reply_hot(wq_t *wq, const uint8_t *msg, size_t len);
 /* The same for a batch. */
 bool
 batch_hot(wq_t *wq, struct pending *p, const struct hot_reply *r);
-/* Is it one? */
-bool
-is_batch(const struct pending *p);
 /* Fills `out`. */
 void
 reply_from_hot(const struct hot_reply *r, const char *key, wq_reply_t *out);
@@ -290,8 +290,6 @@ update_opts_read(const wq_update_opts_t *opts, wq_update_opts_t *out);
 int
 update_fill(wq_t *wq, struct hot_update *u, const char *queue, const char *key, int64_t delay_ms,
 	const wq_update_opts_t *o, uint8_t idem[IDEM_LEN]);
-int
-update_check_command(wq_t *wq, const wq_update_opts_t *o);
 /* As the wq_send_ calls, with *id for request_abandon. */
 int
 update_ask(wq_t *wq, const char *queue, const char *key, int64_t delay_ms,
@@ -330,6 +328,9 @@ call_reply(wq_t *wq, const wq_reply_t *reply, void *arg);
 /* May a blocking call begin? 0, or -EDEADLK inside a callback. Clears the message. */
 int
 call_begin(wq_t *wq);
+/* It is answered by that, or by `error`. */
+void
+call_end(wq_t *wq, struct call *c, int error, const Wq__V1__Reply *r);
 /* Turns until answered, at most the call's own `wait_ms` (-1: no end) and "timeout". Returns the
  * result. */
 int
@@ -341,6 +342,9 @@ call_wait(wq_t *wq, struct call *c, int64_t wait_ms);
 int
 call_raw(wq_t *wq, Wq__V1__Request *req, enum resend_rule rule, int64_t wait_ms,
 	struct scratch *page, const Wq__V1__Reply **out);
+/* Tells `each` of the reply's counters until it wants no more. */
+void
+show_counters(wq_t *wq, const Wq__V1__Reply *r, wq_counter_cb each, void *arg);
 /* The same for a request whose reply is only a status. */
 int
 call_plain(wq_t *wq, Wq__V1__Request *req, enum resend_rule rule, int64_t wait_ms);

@@ -375,6 +375,17 @@ wq_trouble(const wq_t *wq)
 	return wq->trouble;
 }
 
+void
+show_counters(wq_t *wq, const Wq__V1__Reply *r, wq_counter_cb each, void *arg)
+{
+	bool stopped = false;
+
+	wq->looking++;
+	for (size_t i = 0; i < r->n_counters && !stopped; i++)
+		stopped = each(r->counters[i]->name, r->counters[i]->value, arg) != 0;
+	wq->looking--;
+}
+
 int
 wq_stat(wq_t *wq, wq_counter_cb each, void *arg)
 {
@@ -388,12 +399,9 @@ wq_stat(wq_t *wq, wq_counter_cb each, void *arg)
 	req.stat = &stat;
 	look_begin(&k, wq);
 	err = look_ask(&k, &req, &r);
-	if (err == 0)
+	if (err == 0) {
 		take_trouble(wq, r);
-	for (size_t i = 0; err == 0 && i < r->n_counters && !k.stopped; i++) {
-		wq->looking++;
-		k.stopped = each(r->counters[i]->name, r->counters[i]->value, arg) != 0;
-		wq->looking--;
+		show_counters(wq, r, each, arg);
 	}
 	return look_end(&k, err);
 }

@@ -95,6 +95,13 @@ reply_from_wire(struct scratch *s, const Wq__V1__Reply *r, const char *key, wq_r
 }
 
 bool
+result_was_pending(wq_status_t status)
+{
+	return status == WQ_UPDATED_TIMER || status == WQ_UPDATED_READY || status == WQ_UNCHANGED ||
+		status == WQ_SKIPPED;
+}
+
+bool
 reply_from_result(struct scratch *s, const Wq__V1__Result *r, const char *key, wq_reply_t *out)
 {
 	int result = reply_result(r->status);
@@ -113,9 +120,7 @@ reply_from_result(struct scratch *s, const Wq__V1__Result *r, const char *key, w
 		.coalesced = r->coalesced,
 		.key = r->key.len ? scratch_text(s, r->key.data, r->key.len) : key,
 	};
-	/* Not among a result's fields; the reply word says it. */
-	out->pending_before = out->status == WQ_UPDATED_TIMER || out->status == WQ_UPDATED_READY ||
-		out->status == WQ_UNCHANGED || out->status == WQ_SKIPPED;
+	out->pending_before = result_was_pending(out->status);
 	return r->key.len == 0 || out->key;
 }
 
@@ -241,7 +246,7 @@ reply_hot(wq_t *wq, const uint8_t *msg, size_t len)
 	p = pending_find(&wq->pend, r.id);
 	if (!p || !p->out || p == wq->pend.unsent)
 		return false; /* to be told what is wrong with it */
-	if (is_batch(p))
+	if (p->batch)
 		return r.n_results > 0 && batch_hot(wq, p, &r);
 	if (p->done != reply_deliver && !p->abandoned)
 		return false;

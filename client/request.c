@@ -76,23 +76,16 @@ update_opts_read(const wq_update_opts_t *opts, wq_update_opts_t *out)
 	return opts_over(out, sizeof *out, opts, offsetof(wq_update_opts_t, at_ms));
 }
 
-/* An id of the library's own, where there has to be one. */
+/* The caller's id, or one of the library's own, where there has to be one. */
 static struct hot_text
-hot_idem(wq_t *wq, uint8_t buf[IDEM_LEN])
+hot_idem(wq_t *wq, const char *given, uint8_t buf[IDEM_LEN])
 {
+	if (given)
+		return hot_text(given, strlen(given));
 	if (!wq->opt.resend)
 		return hot_text(NULL, 0);
 	idem_make(wq, buf);
 	return hot_text(buf, IDEM_LEN);
-}
-
-int
-update_check_command(wq_t *wq, const wq_update_opts_t *o)
-{
-	if (o->n_command <= COMMAND_WORDS_MAX)
-		return 0;
-	message_set(wq, "the command has over 1024 words");
-	return -WQ_INVALID;
 }
 
 /* A name of 1 to `max` bytes, or none at all. */
@@ -113,8 +106,10 @@ update_fill(wq_t *wq, struct hot_update *u, const char *queue, const char *key, 
 
 	if (err == 0)
 		err = name_take(wq, "key", key, KEY_MAX, &u->key);
-	if (err == 0)
-		err = update_check_command(wq, o);
+	if (err == 0 && o->n_command > COMMAND_WORDS_MAX) {
+		message_set(wq, "the command has over 1024 words");
+		err = -WQ_INVALID;
+	}
 	if (err == 0 && o->payload_mode == WQ_PAYLOAD_KEEP && o->payload_len > 0) {
 		message_set(wq, "a payload is given, but payload_mode is WQ_PAYLOAD_KEEP");
 		err = -WQ_INVALID;
@@ -125,8 +120,7 @@ update_fill(wq_t *wq, struct hot_update *u, const char *queue, const char *key, 
 		return err;
 	u->delay_ms = delay_ms;
 	u->o = o;
-	u->idem = o->idempotency_id ? hot_text(o->idempotency_id, strlen(o->idempotency_id))
-				    : hot_idem(wq, idem);
+	u->idem = hot_idem(wq, o->idempotency_id, idem);
 	return 0;
 }
 
@@ -233,8 +227,7 @@ cancel_ask(wq_t *wq, const char *queue, const char *key, wq_cancel_mode_t mode, 
 	c.key = hot_text(key, strlen(key));
 	c.queue = hot_text(queue, queue ? strlen(queue) : 0);
 	c.timeout_ms = how.wait_ms;
-	c.idem = o.idempotency_id ? hot_text(o.idempotency_id, strlen(o.idempotency_id))
-				  : hot_idem(wq, idem);
+	c.idem = hot_idem(wq, o.idempotency_id, idem);
 	c.durability = o.durability;
 	change_begin(wq, queue, &how, &ask);
 	err = request_begin(wq, &how, hot_cancel_room(&c), &p, &op);
