@@ -299,10 +299,11 @@ requests_expire(wq_t *wq, int64_t now)
 
 /*
  * The bytes that are next. Requests are small, and a system call looks at each piece of a vector:
- * copied together they leave faster. One alone, or one that is large, leaves from where it is.
+ * copied together, up to `most`, they leave faster. One alone, or one that is larger, leaves from
+ * where it is.
  */
 static const uint8_t *
-gather(wq_t *wq, size_t *n)
+gather(wq_t *wq, size_t most, size_t *n)
 {
 	struct link *l = &wq->link;
 	const struct pending *p = wq->pend.unsent;
@@ -311,10 +312,10 @@ gather(wq_t *wq, size_t *n)
 	if (!l->staging && p->next)
 		l->staging = mem_alloc(STAGING);
 	*n = p->frame_len - off;
-	if (!p->next || !l->staging || *n + p->next->frame_len > STAGING)
+	if (!p->next || !l->staging || *n + p->next->frame_len > most)
 		return p->frame + off;
 	*n = 0;
-	for (; p && p->frame_len - off <= STAGING - *n; p = p->next) {
+	for (; p && p->frame_len - off <= most - *n; p = p->next) {
 		memcpy(l->staging + *n, p->frame + off, p->frame_len - off);
 		*n += p->frame_len - off;
 		off = 0;
@@ -356,7 +357,7 @@ send_secure(wq_t *wq, int64_t now)
 		err = tls_flush(l->tls, l->fd);
 		if (err < 0 || tls_unsent(l->tls) > 0 || !wq->pend.unsent)
 			return err < 0 ? system_error(-err) : 0;
-		text = gather(wq, &n);
+		text = gather(wq, TLS_PUT_MAX, &n);
 		n = n < TLS_PUT_MAX ? n : TLS_PUT_MAX;
 		err = tls_put(l->tls, text, n);
 		if (err < 0)
@@ -372,7 +373,7 @@ send_turn(wq_t *wq, int64_t now)
 		return send_secure(wq, now);
 	while (wq->pend.unsent) {
 		size_t len;
-		const uint8_t *p = gather(wq, &len);
+		const uint8_t *p = gather(wq, STAGING, &len);
 		ssize_t n = send(wq->link.fd, p, len, MSG_NOSIGNAL);
 
 		if (n < 0 && errno == EINTR)
