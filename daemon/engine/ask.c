@@ -240,9 +240,6 @@ ask_done(struct ask *a, enum status st)
 		a->answer = NULL;
 	}
 	ask_copy_names(a);
-	/* It waits for a commit: don't let it wait for the interval. */
-	if (a->level == LEVEL_SYNC && a->e->n_dirty > 0)
-		a->e->urgent = true;
 	engine_reply(a->e, a->ticket, a->level == LEVEL_SYNC, &a->r);
 }
 

@@ -46,14 +46,23 @@ engine_effect(struct engine *e, enum effect_kind kind)
 	return &fx->v[fx->n++];
 }
 
-void
-engine_reply(struct engine *e, uint64_t ticket, bool durable, const struct job_reply *r)
+struct job_reply *
+engine_reply_new(struct engine *e, uint64_t ticket, bool durable)
 {
 	struct effect *fx = engine_effect(e, FX_REPLY);
 
 	fx->ticket = ticket;
 	fx->durable = durable;
-	fx->reply = *r;
+	/* It waits for a commit: don't let it wait for the interval. */
+	if (durable && e->n_dirty > 0)
+		e->urgent = true;
+	return &fx->reply;
+}
+
+void
+engine_reply(struct engine *e, uint64_t ticket, bool durable, const struct job_reply *r)
+{
+	*engine_reply_new(e, ticket, durable) = *r;
 }
 
 uint64_t

@@ -47,11 +47,7 @@ static void
 plain_reply(struct engine *e, const struct job *j, int64_t old_ns, enum status st, bool durable,
 	uint64_t ticket)
 {
-	struct effect *fx = engine_effect(e, FX_REPLY);
-
-	fx->ticket = ticket;
-	fx->durable = durable;
-	fx->reply = (struct job_reply){
+	*engine_reply_new(e, ticket, durable) = (struct job_reply){
 		.status = st,
 		.queue = j->q->name,
 		.key = job_key(j),
@@ -125,9 +121,6 @@ hot_update(struct engine *e, const struct engine_event *ev)
 		return false;
 	job_count_coalesced(e, j);
 	st = skip ? plain_skip(e, j, level) : plain_move(e, j, op, slack_ns, level);
-	/* As for all that wait for a commit. */
-	if (level == LEVEL_SYNC && e->n_dirty > 0)
-		e->urgent = true;
 	plain_reply(e, j, old_ns, st, level == LEVEL_SYNC, ev->ticket);
 	job_narrow(e, j);
 	return true;

@@ -144,6 +144,9 @@ bool
 ask_bad_timeout(struct ask *a, int64_t timeout_ns);
 void
 engine_reply(struct engine *e, uint64_t ticket, bool durable, const struct job_reply *r);
+/* The same, for the caller to fill in. */
+struct job_reply *
+engine_reply_new(struct engine *e, uint64_t ticket, bool durable);
 /* A new effect of this step, of that kind; all else is for the caller to fill in. */
 struct effect *
 engine_effect(struct engine *e, enum effect_kind kind);

@@ -368,8 +368,6 @@ waiter_answer(struct engine *e, struct waiter *w, struct wait_group *g)
 			g->job && g->job->durable, w->level);
 		w->answer = NULL;
 	}
-	if (durable && e->n_dirty > 0)
-		e->urgent = true;
 	engine_reply(e, w->ticket, durable, &w->reply);
 	waiter_end(e, w);
 }
