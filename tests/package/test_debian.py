@@ -159,9 +159,7 @@ def machine(built):
     where = pathlib.Path(tempfile.mkdtemp(prefix="wqd-deb-boot-", dir="/var/tmp"))
     try:
         try:
-            root = where / "root"
-            # Not copytree: it would read the devices (/dev/full has no end).
-            subprocess.run(["cp", "-a", nspawn.base_root(), root], check=True)
+            root = nspawn.copy_root(where / "root")
             others = needed(built.debs.values(), root, where)
             to = root / "debs"
             to.mkdir()

@@ -9,6 +9,7 @@ than expected or a process left behind fails the test.
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -73,14 +74,16 @@ class Notify:
 
 
 class Daemon:
-    def __init__(self, root, conf="", env=None, wrapper=(), args=(), listen=None, cwd=False):
+    def __init__(self, root, conf="", env=None, wrapper=(), args=(), listen=None, also=None, cwd=False):
+        """`also`: an address beside the unix socket; `listen`: all of them, as wqd.conf has it."""
         self.root = pathlib.Path(root)
         self.state = self.root / "state"
         self.state.mkdir(mode=0o700, exist_ok=True)
         self.sock = self.root / "s"
         self.address = f"unix:{self.sock}"
         self.conf_path = self.root / "wqd.conf"
-        self.listen = listen
+        self.listen = listen or "{ " + ", ".join(
+            f'"{a}"' for a in (self.address, also) if a) + " }"
         self.cwd = self.root if cwd else None
         self.write_conf(conf)
         self.env = dict(os.environ, **(env or {}))
@@ -92,9 +95,8 @@ class Daemon:
         self.expect_exit = (0,)
 
     def write_conf(self, conf):
-        listen = self.listen or f'{{ "unix:{self.sock}" }}'
         self.conf_path.write_text(
-            f'state_dir = "{self.state}"\nlisten = {listen}\n' + conf)
+            f'state_dir = "{self.state}"\nlisten = {self.listen}\n' + conf)
 
     def start(self, wait=True):
         assert self.proc is None
@@ -119,6 +121,10 @@ class Daemon:
 
     def text(self):
         return self.log_path.read_text(errors="replace")
+
+    def port(self):
+        """What the last address to be listened on with port 0 got."""
+        return int(re.findall(r'event=listening address="\w+://\S+:(\d+)"', self.text())[-1])
 
     @property
     def pid(self):
@@ -164,6 +170,11 @@ class Daemon:
         """Resident bytes."""
         with open(f"/proc/{self.pid}/statm", encoding="ascii") as f:
             return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def cpu_seconds(self):
+        with open(f"/proc/{self.pid}/stat", encoding="ascii") as f:
+            times = f.read().rsplit(")", 1)[1].split()[11:13]
+        return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
     def children_left(self):
         """Pids of processes whose environment says that a run of this daemon started them."""
@@ -248,3 +259,7 @@ def queue(name, **settings):
                     for k, v in ((k, str(v).lower() if isinstance(v, bool) else v)
                                  for k, v in settings.items()))
     return f'queue "{name}" {{ {rest} }}\n'
+
+
+def lease_queue(name="q", **kw):
+    return queue(name, action="lease", **kw)

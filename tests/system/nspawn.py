@@ -77,6 +77,12 @@ def base_root():
     return root
 
 
+def copy_root(to):
+    # Not copytree: it would read the devices (/dev/full has no end).
+    subprocess.run(["cp", "-a", base_root(), to], check=True)
+    return pathlib.Path(to)
+
+
 def configured(build, name):
     """A variable of configure, such as sysconfdir, with what it refers to."""
     text = f"@{name}@"

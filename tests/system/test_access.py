@@ -1,6 +1,5 @@
 """Who may do what: roles, tokens, namespaces, limits."""
 import os
-import re
 import subprocess
 import time
 
@@ -37,12 +36,8 @@ class Port:
     """A daemon whose clients come by TCP, where the kernel says nothing of them."""
 
     def __init__(self, make_daemon, conf):
-        self.d = make_daemon(conf, start=False)
-        self.d.listen = f'{{ "unix:{self.d.sock}", "tcp://127.0.0.1:0" }}'
-        self.d.write_conf(conf)
-        self.d.start()
-        port = re.search(r"tcp://127\.0\.0\.1:(\d+)", self.d.text()).group(1)
-        self.address = f"tcp://127.0.0.1:{port}"
+        self.d = make_daemon(conf, also="tcp://127.0.0.1:0")
+        self.address = f"tcp://127.0.0.1:{self.d.port()}"
 
     def conn(self, token=None, space=""):
         c = wire.Conn(self.address, hello=False)
@@ -315,7 +310,7 @@ def test_tenants_do_not_see_each_other(make_daemon):
         assert [(e.queue, e.key) for e in events] == [("default", b"k")]
     # All of it over a restart.
     p.d.restart()
-    port = re.findall(r"tcp://127\.0\.0\.1:(\d+)", p.d.text())[-1]
+    port = p.d.port()
     p.address = f"tcp://127.0.0.1:{port}"
     with p.ok(space="a") as a, p.ok() as base:
         assert {j.key for j in a.call(list=pb.List()).jobs} == {b"k", b"only-a"}

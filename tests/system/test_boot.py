@@ -5,12 +5,11 @@ One machine for the file; the tests leave the service stopped and a usable confi
 import json
 import re
 import shutil
-import subprocess
 import tempfile
 
 import nspawn
 import pytest
-from conftest import BUILD, WQCTL, WQD, until
+from conftest import BUILD, SANITIZED, WQCTL, WQD, until
 
 CONF = """
 handler "note" { command = { "/bin/sh", "-c", "cat >>/var/lib/wqd/fired; echo >>/var/lib/wqd/fired" } }
@@ -24,16 +23,13 @@ queue "env" { handler = "env" }
 def booted():
     if not WQD.exists() or not WQCTL.exists():
         pytest.skip("wqd or wqctl is not built")
-    if "#define WITH_SANITIZERS" in (BUILD / "config.h").read_text():
+    if SANITIZED:
         pytest.skip("a sanitizer build: its run-time libraries are not for a machine's boot")
     where = tempfile.mkdtemp(prefix="wqd-boot-", dir="/var/tmp")
     try:
         try:
-            base = nspawn.base_root()
-            root = f"{where}/root"
-            # Not copytree: it would read the devices (/dev/full has no end).
-            subprocess.run(["cp", "-a", base, root], check=True)
-            nspawn.install(BUILD, nspawn.pathlib.Path(root))
+            root = nspawn.copy_root(f"{where}/root")
+            nspawn.install(BUILD, root)
             machine = nspawn.Machine(root, f"{where}/log")
             machine.conf = nspawn.configured(BUILD, "sysconfdir") + "/wqd/wqd.conf"
             machine.wqctl = nspawn.configured(BUILD, "bindir") + "/wqctl"

@@ -1,6 +1,5 @@
 """Field cases TLS: certificates, and who misuses handshakes."""
 import os
-import re
 import shutil
 import signal
 import socket
@@ -12,7 +11,8 @@ import time
 import pki
 import pytest
 import wire
-from conftest import BUILD, PATIENCE, SOURCE, WQD, until
+from conftest import BUILD, PATIENCE, WQD, until
+from test_cases_pro import check_a_peer_that_never_reads
 from wire import S, pb
 
 
@@ -28,11 +28,8 @@ class Secure:
         self.cert, self.key = tmp / "cert.pem", tmp / "key.pem"
         self.put(*pair)
         self.d = make_daemon(f'tls_cert = "{self.cert}"\ntls_key = "{self.key}"\n{conf}',
-                             start=False)
-        self.d.listen = f'{{ "unix:{self.d.sock}", "tls://127.0.0.1:0" }}'
-        self.d.write_conf(f'tls_cert = "{self.cert}"\ntls_key = "{self.key}"\n{conf}')
-        self.d.start()
-        self.port = int(re.search(r"tls://127\.0\.0\.1:(\d+)", self.d.text()).group(1))
+                             also="tls://127.0.0.1:0")
+        self.port = self.d.port()
         self.address = f"tls://localhost:{self.port}"
 
     def put(self, cert, key):
@@ -192,7 +189,7 @@ def test_tls_03_files_that_are_no_good_are_named(secure, ca):
 def test_a_plain_client_and_a_tls_port_do_not_understand_each_other(secure, ca):
     done = secure.d.ctl("--server", f"tcp://127.0.0.1:{secure.port}", "ping")
     assert done.returncode == 8
-    done = secure.d.ctl("--json", "--server", f"tls://127.0.0.1:{secure.port + 0}", "ping")
+    done = secure.d.ctl("--json", "--server", f"tls://127.0.0.1:{secure.port}", "ping")
     assert '"error":"UNTRUSTED"' in done.stdout
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
@@ -311,7 +308,7 @@ def test_stalled_handshakes_keep_nobody_out(make_daemon, tmp, ca):
     s = Secure(make_daemon, tmp, ca.issue("localhost"),
                'tls_max_handshakes = 50\ntls_handshake_timeout = "3s"\n')
     with s.d.conn() as c:
-        before, cpu = s.d.rss(), cpu_seconds(s.d.pid)
+        before, cpu = s.d.rss(), s.d.cpu_seconds()
         stalled = []
         for i in range(100):
             raw = s.raw()
@@ -327,44 +324,14 @@ def test_stalled_handshakes_keep_nobody_out(make_daemon, tmp, ca):
         assert s.d.rss() - before < 20 << 20
         until(lambda: c.stat()["tls_handshaking"] == 0, what="the handshake's time limit")
         assert c.stat()["tls_handshakes_failed"] == 100
-        assert cpu_seconds(s.d.pid) - cpu < 2
+        assert s.d.cpu_seconds() - cpu < 2
         for raw in stalled:
             raw.close()
 
 
-def cpu_seconds(pid):
-    f = open(f"/proc/{pid}/stat", encoding="ascii").read().rsplit(")", 1)[1].split()
-    return (int(f[11]) + int(f[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def test_a_tls_peer_that_never_reads_is_stopped(secure, ca):
-    with secure.d.conn() as c:
-        for i in range(0, 2000, 500):
-            c.send_many([c.request(update=wire.update(f"key-{i + j}", delay_ms=3_600_000))
-                         for j in range(500)])
-            for _ in range(500):
-                c.next_reply()
-        before = secure.d.rss()
-        bad = secure.conn(ca)
-        # An unknown field makes it large: the socket's own buffers hold some megabytes.
-        one = wire.frame(bad.request(list=pb.List(limit=1000)).SerializeToString() +
-                         b"\xfa\x7f\xfa\x01" + bytes(250))
-        bad.sock.settimeout(3)
-        sent = 0
-        try:
-            while sent < 100_000:
-                bad.sock.sendall(one * 100)
-                sent += 100
-        except (TimeoutError, socket.timeout, ssl.SSLWantWriteError):
-            pass
-        assert sent < 100_000, "the daemon stopped reading"
-        t = time.monotonic()
-        assert c.call(ping=pb.Ping()).status == S.STATUS_OK
-        assert time.monotonic() - t < 5
-        assert secure.d.rss() - before < 64 << 20
-        assert c.stat()["reads_paused"] >= 1
-        bad.close()
-        until(lambda: c.stat()["connections"] == 1)
+    # An unknown field makes requests large: the socket's own buffers hold some megabytes.
+    check_a_peer_that_never_reads(secure.d, lambda: secure.conn(ca), b"\xfa\x7f\xfa\x01" + bytes(250))
 
 
 def test_nonsense_and_resets_at_any_point_leave_nothing(secure, ca):

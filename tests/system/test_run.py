@@ -100,8 +100,7 @@ def test_who_may_not(make_daemon):
 
 def test_not_over_tcp(make_daemon):
     d = make_daemon(listen='{ "tcp://127.0.0.1:0" }')
-    port = next(line for line in d.text().splitlines() if "event=listening" in line).split(":")[-1].rstrip('"')
-    done = d.ctl("--server", f"tcp://127.0.0.1:{port}", "run", "--", "true")
+    done = d.ctl("--server", f"tcp://127.0.0.1:{d.port()}", "run", "--", "true")
     assert done.returncode == 5, done
 
 

@@ -1,11 +1,10 @@
 """Workers that pull: leases over the wire, and the field cases of their kind."""
 import os
-import socket
 import subprocess
 import time
 
 import pytest
-from conftest import SANITIZED, queue, until
+from conftest import SANITIZED, lease_queue, queue, until
 from wire import Conn, S, pb, word
 
 
@@ -57,10 +56,6 @@ class Worker(Conn):
     def say(self, what, job, **kw):
         r = self.call(**{what: pb.Lease(key=job.key, queue=job.queue, token=job.token, **kw)})
         return word(r.status)
-
-
-def lease_queue(name="q", **kw):
-    return queue(name, action="lease", **kw)
 
 
 def test_a_worker_gets_jobs_and_finishes_them(make_daemon):
@@ -233,13 +228,8 @@ def wire_pair():
 
 def test_pro_08_a_worker_whose_network_is_gone(make_daemon, tmp, wire_pair):
     ns, ours, address = wire_pair
-    with socket.socket() as s:
-        s.bind((address, 0))
-        port = s.getsockname()[1]
-    d = make_daemon("allow_plaintext = yes\n" + lease_queue(lease="2s"), start=False)
-    d.listen = f'{{ "unix:{d.sock}", "tcp://{address}:{port}" }}'
-    d.write_conf("allow_plaintext = yes\n" + lease_queue(lease="2s"))
-    d.start()
+    d = make_daemon("allow_plaintext = yes\n" + lease_queue(lease="2s"),
+                    also=f"tcp://{address}:0")
     script = ("import sys; sys.path[:0] = sys.argv[2:]\n"
               "from test_workers import Worker\n"
               "w = Worker(sys.argv[1], 'q')\n"
@@ -248,7 +238,7 @@ def test_pro_08_a_worker_whose_network_is_gone(make_daemon, tmp, wire_pair):
         base = c.stat()["connections"]
         gone = subprocess.Popen(
             ["ip", "netns", "exec", ns, os.sys.executable, "-c", script,
-             f"tcp://{address}:{port}", os.path.dirname(__file__)],
+             f"tcp://{address}:{d.port()}", os.path.dirname(__file__)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             until(lambda: c.stat()["workers"] == 1)

@@ -5,12 +5,8 @@ import signal
 import subprocess
 import time
 
-from conftest import WQCTL, queue, until
+from conftest import WQCTL, lease_queue, until
 from wire import pb, word
-
-
-def lease_queue(name="q", **kw):
-    return queue(name, action="lease", **kw)
 
 
 class Work:

@@ -4,6 +4,7 @@
 #ifndef WQD_TESTS_CERTS_H
 #define WQD_TESTS_CERTS_H
 
+#include <ftw.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,6 +89,22 @@ certs_make(const char *folder, const char *base, const char *issuer, const struc
 	}
 	X509_free(x);
 	EVP_PKEY_free(key);
+}
+
+static int
+certs_remove_one(const char *path, const struct stat *st, int what, struct FTW *at)
+{
+	(void)st;
+	(void)what;
+	(void)at;
+	return remove(path);
+}
+
+/* The folder with all that is in it. */
+static inline void
+certs_remove(const char *folder)
+{
+	ck_assert_int_eq(nftw(folder, certs_remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
 #define CERTS_DAY 86400l

@@ -4,7 +4,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ftw.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -193,19 +192,10 @@ up(void)
 	}
 }
 
-static int
-remove_one(const char *path, const struct stat *st, int what, struct FTW *at)
-{
-	(void)st;
-	(void)what;
-	(void)at;
-	return remove(path);
-}
-
 static void
 down(void)
 {
-	ck_assert_int_eq(nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+	certs_remove(dir);
 }
 
 static const char *

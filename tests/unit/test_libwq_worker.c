@@ -404,7 +404,7 @@ int
 main(void)
 {
 	Suite *s = suite_create("libwq_worker");
-	TCase *tc = unit_case(s, "worker");
+	TCase *tc = client_case(s, "worker");
 
 	tcase_add_test(tc, next_gives_work_and_its_end_is_said);
 	tcase_add_test(tc, leases_are_touched_until_they_are_lost);

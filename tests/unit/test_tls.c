@@ -4,7 +4,6 @@
 #include "net/tls.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -66,20 +65,11 @@ up(void)
 	ck_assert_int_eq(tls_new(&config, &tls, &error), 0);
 }
 
-static int
-remove_one(const char *path, const struct stat *st, int what, struct FTW *at)
-{
-	(void)st;
-	(void)what;
-	(void)at;
-	return remove(path);
-}
-
 static void
 down(void)
 {
 	tls_free(tls);
-	ck_assert_int_eq(nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+	certs_remove(dir);
 }
 
 /* ---- both sides ---- */
