@@ -6,6 +6,7 @@ tests are pytest files. A program that dies, or prints no test, counts as a
 failure. `-k WORD` keeps the programs and pytest cases with that word, `-k 'ONE or OTHER'` with either.
 """
 import argparse
+import concurrent.futures
 import os
 import re
 import subprocess
@@ -28,9 +29,23 @@ def run_program(path, source, timeout):
     failed = len(re.findall(r"^not ok \d+", out, re.M))
     if (code != 0 and failed == 0) or passed + failed == 0:
         failed += 1
-    print(f"{path}: {passed} passed, {failed} failed ({time.monotonic() - start:.1f} s)", flush=True)
+    text = f"{path}: {passed} passed, {failed} failed ({time.monotonic() - start:.1f} s)"
     if failed:
-        print(re.sub(r"^ok .*\n", "", out, flags=re.M), f"exit: {code}", flush=True)
+        text += "\n" + re.sub(r"^ok .*\n", "", out, flags=re.M) + f" exit: {code}"
+    return passed, failed, text
+
+
+def run_programs(args):
+    """As many at a time as there are processors; the long ones first, or the last would run alone."""
+    chosen = [p for p in args.programs
+              if not args.word or any(w in p for w in args.word.split(" or "))]
+    chosen.sort(key=lambda p: not p.startswith(("tests/fault", "tests/model")))
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for p, f, text in pool.map(lambda prog: run_program(
+                os.path.join(args.build, prog), os.path.abspath(args.source), args.timeout), chosen):
+            print(text, flush=True)
+            passed, failed = passed + p, failed + f
     return passed, failed
 
 
@@ -68,6 +83,7 @@ def main():
     ap.add_argument("--source", default=".")
     ap.add_argument("--build", default=".")
     ap.add_argument("--timeout", type=float, default=1200, help="seconds for one program")
+    ap.add_argument("--jobs", type=int, default=os.cpu_count(), help="programs at a time")
     ap.add_argument("-k", dest="word", default="")
     ap.add_argument("--pytest", action="append", metavar="PATH",
                     help="pytest files and folders below the source, instead of all")
@@ -76,12 +92,8 @@ def main():
     ap.add_argument("programs", nargs="*")
     args = ap.parse_args()
 
-    passed = failed = skipped = 0
-    for prog in args.programs:
-        if args.word and not any(w in prog for w in args.word.split(" or ")):
-            continue
-        p, f = run_program(os.path.join(args.build, prog), os.path.abspath(args.source), args.timeout)
-        passed, failed = passed + p, failed + f
+    skipped = 0
+    passed, failed = run_programs(args)
     if not args.no_system:
         p, f, skipped = run_pytest(args, args.word)
         passed, failed = passed + p, failed + f
