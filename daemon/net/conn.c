@@ -441,10 +441,11 @@ static void
 conn_task(void *arg)
 {
 	struct conn *c = arg;
-	struct moment now = clock_now();
+	struct moment now = loop_turn_now(c->cs->cfg.loop);
 
 	CHECK_OBJ(c, CONN_MAGIC);
 	if (has_left(c)) {
+		now = clock_now();
 		give_input(c, &c->in, now);
 		if (buf_len(&c->in) == 0)
 			buf_release(&c->in);

@@ -52,6 +52,7 @@ struct loop {
 	unsigned poll_room; /* events that a poll can return, as libevent does */
 	bool input_left;
 	unsigned stall_turns;
+	struct moment turn_now;
 };
 
 struct signal_watch {
@@ -274,6 +275,13 @@ loop_input_left(struct loop *l)
 	l->input_left = true;
 }
 
+struct moment
+loop_turn_now(const struct loop *l)
+{
+	CHECK_OBJ(l, LOOP_MAGIC);
+	return l->turn_now;
+}
+
 /* ---- life ---- */
 
 static struct event *
@@ -340,6 +348,7 @@ loop_new(const struct loop_hooks *hooks, struct loop **out)
 		.tick_ns = INT64_MAX,
 		.armed_ns = INT64_MAX,
 		.poll_room = POLL_FIRST,
+		.turn_now = clock_now(),
 	};
 	list_init(&l->inbox);
 	list_init(&l->deferred);
@@ -440,7 +449,7 @@ loop_turn(struct loop *l, bool block)
 		flags |= EVLOOP_NONBLOCK;
 	if (event_base_loop(l->base, flags) < 0)
 		return errno ? -errno : -EIO;
-	now = clock_now();
+	l->turn_now = now = clock_now();
 	if (l->stepped) {
 		l->stepped = false;
 		if (l->hooks.clock_stepped)

@@ -63,6 +63,8 @@ def once(args, served):
     yield from program(args.build, "bench_run", 500)
     yield from ((f"{n} (1 GiB daemon)", v, u)
                 for n, v, u in program(args.build, "bench_run", 500, 1024))
+    yield from program(args.build, "bench_completion", os.path.join(args.build, "daemon", "wqd"),
+                       1000, "figures")
     few = min(args.jobs)
     yield from served.bench("socket-one-at-a-time", few, 20000, 1, "memory")
     yield from served.bench("socket-pipelined-64", few, 400000, 64, "memory")

@@ -1,7 +1,7 @@
 /*
  * Waking many: what a completion costs against the transport under it.
  *
- *     bench_completion WQD [ROUNDS]
+ *     bench_completion WQD [ROUNDS [stages | latency | figures]]
  *
  * Each round has two stages. In a stage 64 waiters wait for a completion, a
  * trigger opens it, and the stage is over when the last of them has read its
@@ -17,9 +17,14 @@
  *     blpop        64 clients in BLPOP, an LPUSH of 64 values
  *
  * and inside one process, for scale: 64 eventfds, a broadcast to 64 threads.
- * The rounds of all are interleaved in blocks.
+ * The rounds of all are interleaved in blocks; a ratio is the median of the ratios of the medians
+ * within a block.
+ *
+ * Then the trigger's own time by the number of waiters: waking_latency.c. `figures` are the stages as
+ * one figure a line, for bench.py.
  */
 #include <errno.h>
+#include <ftw.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -33,225 +38,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "bench/kit.h"
+#include "bench/waking.h"
 
-#define WAITERS     64
-#define WAITERS_MAX 1000
-#define BLOCKS      10
-#define STAGES      2
-#define WARM        20
-
-/* ---- samples ---- */
-
-struct samples {
-	double *v; /* microseconds */
-	size_t n, cap;
-};
-
-static void
-sample(struct samples *s, int64_t ns)
-{
-	if (s->n == s->cap) {
-		s->cap = s->cap ? s->cap * 2 : 1024;
-		s->v = realloc(s->v, s->cap * sizeof *s->v);
-		if (!s->v)
-			bench_die("no memory");
-	}
-	s->v[s->n++] = (double)ns / 1000;
-}
-
-static int
-by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double
-quantile(struct samples *s, double q)
-{
-	if (s->n == 0)
-		return 0;
-	qsort(s->v, s->n, sizeof *s->v, by_size);
-	return s->v[(size_t)((double)(s->n - 1) * q)];
-}
-
-/* ---- the reader: connections, and answers on them ---- */
-
-struct reader {
-	int epoll;
-	int fd[WAITERS_MAX];
-	int n;
-	size_t answer_bytes; /* of one answer; all are alike */
-};
-
-static void
-reader_add(struct reader *r, int fd)
-{
-	struct epoll_event ev = { .events = EPOLLIN, .data.fd = fd };
-
-	if (epoll_ctl(r->epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
-		bench_die("epoll: %s", strerror(errno));
-	r->fd[r->n++] = fd;
-}
-
-/* Reads until `n` answers have come. */
-static void
-reader_take(struct reader *r, size_t n)
-{
-	struct epoll_event ev[64];
-	size_t bytes = 0, want = n * r->answer_bytes;
-	char buf[16384];
-
-	while (bytes < want) {
-		int got = epoll_wait(r->epoll, ev, 64, 10000);
-
-		if (got <= 0)
-			bench_die("%zu bytes of %zu came", bytes, want);
-		for (int i = 0; i < got; i++) {
-			ssize_t k = recv(ev[i].data.fd, buf, sizeof buf, MSG_DONTWAIT);
-
-			if (k <= 0)
-				bench_die("a server went away");
-			bytes += (size_t)k;
-		}
-	}
-}
-
-static void
-read_exactly(int fd, size_t n)
-{
-	char buf[4096];
-
-	while (n > 0) {
-		ssize_t k = recv(fd, buf, n < sizeof buf ? n : sizeof buf, 0);
-
-		if (k <= 0)
-			bench_die("a server went away");
-		n -= (size_t)k;
-	}
-}
-
-/* ---- wqd ---- */
-
-enum { OP_WAIT = 36, OP_COMPLETE_ALL = 38, OP_REINIT = 39, OP_SHOW = 40 };
-
-/* A request {id 1, op {name}} as a frame. Returns its length. */
-static size_t
-request(unsigned char *p, int op, const char *name)
-{
-	size_t n = strlen(name), at = 0;
-
-	p[at++] = (unsigned char)(2 + 3 + 2 + n);
-	p[at++] = 0x08;
-	p[at++] = 1;
-	p[at++] = (unsigned char)((op << 3 | 2) & 0x7f) | 0x80;
-	p[at++] = (unsigned char)((op << 3 | 2) >> 7);
-	p[at++] = (unsigned char)(2 + n);
-	p[at++] = 0x0a;
-	p[at++] = (unsigned char)n;
-	memcpy(p + at, name, n);
-	return at + n;
-}
-
-static void
-read_reply(int fd)
-{
-	unsigned char n;
-
-	if (recv(fd, &n, 1, 0) != 1 || n > 127)
-		bench_die("wqd: no reply");
-	read_exactly(fd, n);
-}
-
-/* A connection that has said hello. A hello's reply may be longer than one byte tells. */
-static int
-wqd_connect(const char *path)
-{
-	static const unsigned char hello[] = { 0x06, 0x08, 0x01, 0x52, 0x02, 0x08, 0x01 };
-	int fd = bench_connect(path);
-	unsigned char n[2];
-	size_t len;
-
-	bench_write(fd, hello, sizeof hello);
-	if (recv(fd, n, 1, MSG_WAITALL) != 1)
-		bench_die("wqd: no hello");
-	len = n[0] & 0x7f;
-	if (n[0] & 0x80) {
-		if (recv(fd, n + 1, 1, MSG_WAITALL) != 1)
-			bench_die("wqd: no hello");
-		len |= (size_t)n[1] << 7;
-	}
-	read_exactly(fd, len);
-	return fd;
-}
-
-static void
-wqd_call(int fd, int op, const char *name)
-{
-	unsigned char buf[64];
-
-	bench_write(fd, buf, request(buf, op, name));
-	read_reply(fd);
-}
-
-/* How many wait, by completion_show. Its reply: id, then the completion with its name, its waiters
- * and its level; a closed one at 0 says nothing of those. */
-static uint64_t
-waiters_of(int fd, const char *name)
-{
-	unsigned char buf[128], n;
-	size_t at = 2 + 2 + 1 + 2 + strlen(name);
-	uint64_t v = 0;
-
-	bench_write(fd, buf, request(buf, OP_SHOW, name));
-	if (recv(fd, &n, 1, 0) != 1 || n > sizeof buf || recv(fd, buf, n, MSG_WAITALL) != n)
-		bench_die("wqd: no reply");
-	if (at >= n || buf[at] != 0x20)
-		return 0;
-	for (int shift = 0; ++at < n; shift += 7) {
-		v |= (uint64_t)(buf[at] & 0x7f) << shift;
-		if (!(buf[at] & 0x80))
-			break;
-	}
-	return v;
-}
-
-/* All wait for `name`, `each` on a connection, and the daemon has them. */
-static void
-wqd_wait(struct reader *r, int trigger, const char *name, int each)
-{
-	unsigned char buf[64 * 16];
-	size_t n = 0;
-
-	for (int i = 0; i < each; i++)
-		n += request(buf + n, OP_WAIT, name);
-	for (int i = 0; i < r->n; i++)
-		bench_write(r->fd[i], buf, n);
-	while (waiters_of(trigger, name) < (uint64_t)r->n * (uint64_t)each)
-		;
-}
-
-static void
-wqd_stage(struct reader *r, int trigger, const char *name, int each, int warm, struct samples *own,
-	struct samples *whole)
-{
-	unsigned char buf[64];
-	size_t n = request(buf, OP_COMPLETE_ALL, name);
-	int64_t begin;
-
-	wqd_call(trigger, OP_REINIT, name);
-	wqd_wait(r, trigger, name, each);
-	for (int i = 0; i < warm; i++)
-		wqd_call(trigger, i % 2 ? OP_REINIT : OP_COMPLETE_ALL, "other");
-	begin = bench_now_ns();
-	bench_write(trigger, buf, n);
-	read_reply(trigger);
-	sample(own, bench_now_ns() - begin);
-	reader_take(r, (size_t)r->n * (size_t)each);
-	sample(whole, bench_now_ns() - begin);
-}
+#define BLOCKS 25
+#define STAGES 2
 
 /* ---- the transport alone ---- */
 
@@ -449,15 +239,8 @@ struct bench {
 	int event[WAITERS], event_epoll;
 	pthread_t thread[WAITERS];
 	struct samples own[N_KINDS], whole[N_KINDS];
+	struct figure block[N_KINDS]; /* the median whole time of each block */
 };
-
-static void
-reader_init(struct reader *r, size_t answer_bytes)
-{
-	r->epoll = epoll_create1(EPOLL_CLOEXEC);
-	r->n = 0;
-	r->answer_bytes = answer_bytes;
-}
 
 static void
 start_wqd(struct bench *b, const char *program)
@@ -522,9 +305,9 @@ stage(struct bench *b, int kind, const char *name)
 	struct samples *own = &b->own[kind], *whole = &b->whole[kind];
 
 	if (kind == WQD_64)
-		wqd_stage(&b->r[kind], b->trigger[kind], name, 1, 0, own, whole);
+		wqd_stage(&b->r[kind], b->trigger[kind], name, 1, own, whole);
 	else if (kind == WQD_8)
-		wqd_stage(&b->r[kind], b->trigger[kind], name, 8, 0, own, whole);
+		wqd_stage(&b->r[kind], b->trigger[kind], name, 8, own, whole);
 	else if (kind == RAW)
 		raw_stage(&b->r[kind], b->trigger[kind], own, whole);
 	else if (kind == REDIS && b->redis_pid)
@@ -537,61 +320,38 @@ stage(struct bench *b, int kind, const char *name)
 		gate_stage(own, whole);
 }
 
-/* The trigger's own time, from one waiter to a thousand; and again after a few requests that have
- * nothing to do with it, so that both sides' caches hold what a request needs: what is left of the
- * difference then is work, and what is gone was what a thousand waits had pushed out. */
-static void
-latency(struct bench *b)
-{
-	static const int counts[] = { 1, 4, 16, 64, 256, 1000 };
-	double one = 0, one_warm = 0;
-
-	printf("\n%-10s %10s %10s %8s %10s %8s\n", "waiters", "own p50", "own p99", "to 1",
-		"warm p50", "to 1");
-	for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-		struct samples own = { 0 }, warm = { 0 }, whole = { 0 };
-		struct reader r;
-		double p50, p50_warm;
-
-		reader_init(&r, 3);
-		for (int k = 0; k < counts[i]; k++)
-			reader_add(&r, wqd_connect(b->wqd));
-		for (int round = 0; round < 300; round++)
-			wqd_stage(&r, b->trigger[WQD_64], "latency", 1, 0, &own, &whole);
-		for (int round = 0; round < 300; round++)
-			wqd_stage(&r, b->trigger[WQD_64], "latency", 1, WARM, &warm, &whole);
-		p50 = quantile(&own, .5);
-		p50_warm = quantile(&warm, .5);
-		one = i ? one : p50;
-		one_warm = i ? one_warm : p50_warm;
-		printf("%-10d %8.1f us %7.1f us %7.2f %8.1f us %7.2f\n", counts[i], p50,
-			quantile(&own, .99), p50 / one, p50_warm, p50_warm / one_warm);
-		for (int k = 0; k < r.n; k++)
-			close(r.fd[k]);
-		close(r.epoll);
-		free(own.v);
-		free(warm.v);
-		free(whole.v);
-	}
-}
-
 static void
 report(struct bench *b)
 {
-	double raw = quantile(&b->whole[RAW], .5);
-
-	printf("%-10s %12s %12s %12s %12s %8s\n", "", "own p50", "own p99", "whole p50",
-		"whole p99", "to raw");
+	printf("%-10s %12s %12s %12s %12s %8s %8s\n", "", "own p50", "own p99", "whole p50",
+		"whole p99", "to raw", "to redis");
 	for (int k = 0; k < N_KINDS; k++)
 		if (b->whole[k].n > 0)
-			printf("%-10s %9.1f us %9.1f us %9.1f us %9.1f us %8.2f\n", names[k],
+			printf("%-10s %9.1f us %9.1f us %9.1f us %9.1f us %8.2f %8.2f\n", names[k],
 				quantile(&b->own[k], .5), quantile(&b->own[k], .99),
 				quantile(&b->whole[k], .5), quantile(&b->whole[k], .99),
-				quantile(&b->whole[k], .5) / raw);
+				figure_ratio(&b->block[k], &b->block[RAW]),
+				figure_ratio(&b->block[k], &b->block[REDIS]));
+}
+
+/* For bench.py: a figure, its value and its unit a line. */
+static void
+figures(struct bench *b)
+{
+	static const char *const word[N_KINDS] = { "64x1", "8x8", "raw", "publish", "blpop",
+		"eventfd", "condition" };
+
+	for (int k = 0; k < N_KINDS; k++) {
+		if (b->whole[k].n == 0)
+			continue;
+		printf("wake-64-%s-trigger %.1f us\n", word[k], quantile(&b->own[k], .5));
+		printf("wake-64-%s-whole %.1f us\n", word[k], quantile(&b->whole[k], .5));
+	}
+	printf("wake-64-to-raw %.2f x\n", figure_ratio(&b->block[WQD_64], &b->block[RAW]));
 }
 
 static void
-stop(struct bench *b)
+stop_others(struct bench *b)
 {
 	pthread_mutex_lock(&gate.lock);
 	gate.over = true;
@@ -599,10 +359,40 @@ stop(struct bench *b)
 	pthread_mutex_unlock(&gate.lock);
 	for (int i = 0; i < WAITERS; i++)
 		pthread_join(b->thread[i], NULL);
-	bench_stop(b->wqd_pid);
 	bench_stop(b->raw_pid);
 	if (b->redis_pid)
 		bench_stop(b->redis_pid);
+}
+
+/* One block of one kind, and the median of its whole times. */
+static void
+block(struct bench *b, int kind, int rounds)
+{
+	size_t before = b->whole[kind].n;
+	struct samples these;
+
+	for (int i = 0; i < rounds * STAGES; i++)
+		stage(b, kind, i % STAGES ? "second" : "first");
+	these = (struct samples){ .v = b->whole[kind].v + before, .n = b->whole[kind].n - before };
+	if (these.n > 0)
+		figure_add(&b->block[kind], quantile(&these, .5));
+}
+
+static void
+stages(struct bench *b, int rounds)
+{
+	for (int i = 0; i < BLOCKS; i++)
+		for (int k = 0; k < N_KINDS; k++)
+			block(b, k, rounds < BLOCKS ? 1 : rounds / BLOCKS);
+}
+
+static int
+remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	return remove(path);
 }
 
 int
@@ -610,24 +400,28 @@ main(int argc, char **argv)
 {
 	static struct bench b;
 	int rounds = argc > 2 ? atoi(argv[2]) : 1000;
+	const char *part = argc > 3 ? argv[3] : "";
 
 	if (argc < 2)
-		bench_die("usage: bench_completion WQD [ROUNDS]");
+		bench_die("usage: bench_completion WQD [ROUNDS [stages | latency | figures]]");
 	snprintf(b.dir, sizeof b.dir, "/tmp/wq-bench-XXXXXX");
 	if (!mkdtemp(b.dir))
 		bench_die("no directory");
 	for (int k = 0; k < N_KINDS; k++)
 		reader_init(&b.r[k], 3);
-	bench_machine();
+	if (strcmp(part, "figures") != 0)
+		bench_machine();
 	bench_pin(0);
 	start_wqd(&b, argv[1]);
-	start_others(&b);
-	for (int block = 0; block < BLOCKS; block++)
-		for (int k = 0; k < N_KINDS; k++)
-			for (int i = 0; i < rounds / BLOCKS * STAGES; i++)
-				stage(&b, k, i % STAGES ? "second" : "first");
-	report(&b);
-	latency(&b);
-	stop(&b);
+	if (strcmp(part, "latency") != 0) {
+		start_others(&b);
+		stages(&b, rounds);
+		(strcmp(part, "figures") == 0 ? figures : report)(&b);
+		stop_others(&b);
+	}
+	if (strcmp(part, "stages") != 0 && strcmp(part, "figures") != 0)
+		waking_latency(b.wqd, b.dir, rounds);
+	bench_stop(b.wqd_pid);
+	nftw(b.dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	return 0;
 }

@@ -31,7 +31,8 @@ EXTRA_DIST += %reldir%/bench.py %reldir%/bench_pools.py %reldir%/run
 %canon_reldir%_bench_tls_LDADD = $(WQD_LIBS)
 
 # Waking many, beside the transport alone, Redis, and one process: bench_completion WQD.
-%canon_reldir%_bench_completion_SOURCES = %reldir%/bench_completion.c $(BENCH_KIT)
+%canon_reldir%_bench_completion_SOURCES = %reldir%/bench_completion.c \
+	%reldir%/waking.c %reldir%/waking_latency.c %reldir%/waking.h $(BENCH_KIT)
 %canon_reldir%_bench_completion_CPPFLAGS = $(BENCH_CPPFLAGS)
 %canon_reldir%_bench_completion_LDADD = $(WQD_LIBS) -lpthread
 

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "model/rig.h"
 #include "unit/random.h"
 #include "unit/unit.h"
@@ -255,6 +256,38 @@ START_TEST(many_are_woken_a_bounded_number_a_turn_and_the_trigger_is_first)
 }
 END_TEST
 
+/* What the signaller waits for is the same for any number: one effect, its own reply, and no memory. */
+START_TEST(a_trigger_does_nothing_for_those_it_wakes)
+{
+	static const int counts[] = { 1, 1000, 100000 };
+	struct op_completion op = { .name = STR("c") };
+	struct engine_event ev = { .kind = EV_COMPLETE_ALL, .completion = &op };
+
+	for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+		struct rig r;
+		int64_t live;
+
+		rig_init(&r);
+		r.quiet_settle = true;
+		for (int k = 0; k < counts[i]; k++)
+			wait_for(&r, "c");
+		reinit(&r, "other"); /* so that there is room for an effect */
+		effects_clear(&r.fx);
+		ev.ticket = ++r.last_ticket;
+		live = alloc_live();
+		alloc_fault_set(0, 1);
+		engine_step(r.e, r.now, &ev, &r.fx);
+		alloc_fault_set(-1, 0);
+		ck_assert_int_eq(alloc_live(), live);
+		ck_assert_uint_eq(r.fx.n, 1);
+		ck_assert_uint_eq(r.fx.v[0].ticket, ev.ticket);
+		ck_assert_int_eq(r.fx.v[0].reply.status, ST_OK);
+		effects_clear(&r.fx);
+		rig_done(&r);
+	}
+}
+END_TEST
+
 START_TEST(a_stored_one_survives_a_restart)
 {
 	struct rig r;
@@ -402,6 +435,7 @@ main(void)
 	tcase_add_test(tc, its_time_limit_counts_no_more_when_it_was_given_one);
 	tcase_add_test(tc, limit_against_completion_has_one_outcome);
 	tcase_add_test(tc, many_are_woken_a_bounded_number_a_turn_and_the_trigger_is_first);
+	tcase_add_test(tc, a_trigger_does_nothing_for_those_it_wakes);
 	tcase_add_test(tc, a_stored_one_survives_a_restart);
 	tcase_add_test(tc, sync_waits_for_the_disk_on_both_sides);
 	tcase_add_test(tc, a_request_sent_again_completes_once);
