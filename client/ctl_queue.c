@@ -6,6 +6,7 @@
 
 #include "ctl_mem.h"
 #include "ctl_out.h"
+#include "ctl_show.h"
 #include "ctl_text.h"
 #include "ctl_time.h"
 
@@ -18,7 +19,7 @@
  * a handler may be called "4". What this version does not know stays text.
  */
 static const char *const number_settings[] = { "max_active", "max_attempts", "max_interrupts",
-	"retention_count", "max_jobs", "max_parts", "retry_jitter" };
+	"retention_count", "max_jobs", "max_parts", "retry_jitter", "burst", "prefix_limit" };
 
 static json_t *
 json_setting(const char *name, const char *value)
@@ -50,6 +51,9 @@ json_queue(const wq_queue_info_t *q)
 	ctl_json_set(j, "paused", json_boolean(q->paused));
 	ctl_json_set(j, "draining", json_boolean(q->draining));
 	ctl_json_set(j, "workers", json_integer((json_int_t)q->workers));
+	ctl_json_set(j, "held_prefix", json_integer((json_int_t)q->held_prefix));
+	ctl_json_set(j, "rate_next_ms",
+		q->rate_next_ms ? json_integer((json_int_t)q->rate_next_ms) : json_null());
 	return j;
 }
 
@@ -104,6 +108,13 @@ show_queue(const wq_queue_info_t *q, void *arg)
 		(unsigned long long)q->jobs, (unsigned long long)q->armed,
 		(unsigned long long)q->ready, (unsigned long long)q->held,
 		(unsigned long long)q->running, (unsigned long long)q->workers);
+	if (q->held_prefix > 0)
+		printf("held by prefix      %llu\n", (unsigned long long)q->held_prefix);
+	if (q->rate_next_ms > 0) {
+		fputs("next start          ", stdout);
+		ctl_put_time(q->rate_next_ms);
+		putchar('\n');
+	}
 	for (size_t i = 0; i < q->n_settings; i++) {
 		long pad = 20 - (long)strlen(q->names[i]);
 

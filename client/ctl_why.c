@@ -18,6 +18,9 @@ struct queue_facts {
 	bool paused, draining, ordered, no_action, lease;
 	uint64_t running, workers;
 	long long max_active; /* -1: not told */
+	char rate[32], separator;
+	int64_t rate_next_ms;
+	long long prefix_limit;
 };
 
 struct why {
@@ -35,11 +38,18 @@ take_queue(const wq_queue_info_t *q, void *arg)
 	f->draining = q->draining;
 	f->running = q->running;
 	f->workers = q->workers;
+	f->rate_next_ms = q->rate_next_ms;
 	for (size_t i = 0; i < q->n_settings; i++) {
 		const char *name = q->names[i], *value = q->values[i];
 
 		if (strcmp(name, "max_active") == 0)
 			f->max_active = strtoll(value, NULL, 10);
+		else if (strcmp(name, "rate") == 0)
+			snprintf(f->rate, sizeof f->rate, "%s", value);
+		else if (strcmp(name, "prefix_limit") == 0)
+			f->prefix_limit = strtoll(value, NULL, 10);
+		else if (strcmp(name, "prefix_separator") == 0)
+			f->separator = value[0];
 		else if (strcmp(name, "ordered") == 0)
 			f->ordered = value[0] == 't' || value[0] == 'y';
 		else if (strcmp(name, "action") == 0) {
@@ -73,6 +83,17 @@ because(struct why *w, const char *word, const char *format, ...)
 	}
 }
 
+static void
+because_of_rate(struct why *w, const char *when)
+{
+	char at[CTL_TIME_SIZE], left[CTL_TIME_SIZE];
+
+	ctl_time_local(w->q.rate_next_ms, at);
+	ctl_relative(w->q.rate_next_ms, ctl_now_ms(), left);
+	because(w, "rate", "%s: the rate of its queue (%s) lets the next one start %s (%s).", when,
+		w->q.rate, at, left);
+}
+
 /* What the queue does to jobs that are due; `when` starts the sentence. True: something. */
 static bool
 because_of_queue(struct why *w, const char *when)
@@ -93,6 +114,8 @@ because_of_queue(struct why *w, const char *when)
 		because(w, "max_active",
 			"%s: max_active of its queue is reached (%llu running, %lld allowed).",
 			when, (unsigned long long)q->running, q->max_active);
+	else if (q->rate_next_ms > 0)
+		because_of_rate(w, when);
 	else if (!q->paused && !q->draining)
 		return false;
 	return true;
@@ -135,7 +158,12 @@ because_it_waits(struct why *w, wq_state_t state)
 			(unsigned long long)w->q.workers);
 		return;
 	}
-	if (state == WQ_STATE_HELD)
+	if (state == WQ_STATE_HELD && w->q.prefix_limit > 0)
+		because(w, "prefix_limit",
+			"It is due and held back: as many jobs with keys like its own, up to '%c', "
+			"run as prefix_limit of its queue allows (%lld).",
+			w->q.separator, w->q.prefix_limit);
+	else if (state == WQ_STATE_HELD)
 		because(w, "held",
 			"It is due and held back behind jobs that were ready before it.");
 	else

@@ -309,6 +309,8 @@ show_queue(struct look *k, const Wq__V1__QueueInfo *q, wq_queue_cb each, void *a
 		.paused = q->paused,
 		.draining = q->draining,
 		.workers = q->workers,
+		.held_prefix = q->held_prefix,
+		.rate_next_ms = q->rate_next_ms,
 		.n_settings = q->n_settings,
 		.names = names,
 		.values = values,

@@ -525,6 +525,8 @@ typedef struct wq_queue_info {
 	const char *const *names;  /* n_settings of them, as in the configuration */
 	const char *const *values; /* text */
 	uint64_t workers;          /* subscribed */
+	uint64_t held_prefix;      /* of held: as many jobs of their prefix run as may */
+	int64_t rate_next_ms;      /* Unix time of the next start, while the rate lets none in; 0 */
 } wq_queue_info_t;
 
 /*

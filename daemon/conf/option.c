@@ -395,6 +395,14 @@ option_of_setting(const struct setting *s)
 		[SET_U32] = OPT_NUMBER,
 		[SET_BOOL] = OPT_BOOL,
 		[SET_DURATION] = OPT_DURATION,
+		[SET_RATE] = OPT_TEXT,
+		[SET_CHAR] = OPT_TEXT,
+	};
+	static const char *const right[] = {
+		[SET_NAME] = "the name of a handler section",
+		[SET_RATE] =
+			"a number of a second, minute, hour or day, such as 10/s or 500/h, or 0",
+		[SET_CHAR] = "one character",
 	};
 
 	return (struct option){
@@ -404,7 +412,7 @@ option_of_setting(const struct setting *s)
 		.max = s->max,
 		.def = s->def,
 		.words = s->words,
-		.right = s->type == SET_NAME ? "the name of a handler section" : NULL,
+		.right = s->type < ARRAY_SIZE(right) ? right[s->type] : NULL,
 		.reload = true,
 		.doc = s->doc,
 	};

@@ -76,17 +76,105 @@ queue_back_off(struct engine *e, struct queue *q)
 	queue_changed(e, q);
 }
 
+/* ---- rates ---- */
+
+/* Until there is a token again the queue starts nothing. 0 or -ENOMEM: none can be. */
+static int
+rate_wait(struct engine *e, struct queue *q)
+{
+	int64_t opens_ns = bucket_opens(&q->bucket, &q->s.rate, q->s.burst);
+	int err;
+
+	if (opens_ns <= e->now.boot_ns) {
+		timer_del(&e->paces, &q->pace);
+		return 0;
+	}
+	e->stats.rate_waits += !timer_armed(&q->pace);
+	err = timer_set(&e->paces, &q->pace, opens_ns, ++e->seq);
+	return err;
+}
+
+/* A token for a start. The wait for the next one begins before the start, so that it can't fail. */
+static int
+rate_take(struct engine *e, struct queue *q)
+{
+	struct bucket was = q->bucket;
+	int err;
+
+	if (q->s.rate.n == 0)
+		return 0;
+	bucket_take(&q->bucket, e->now.boot_ns, &q->s.rate);
+	err = rate_wait(e, q);
+	if (err < 0)
+		q->bucket = was;
+	return err;
+}
+
+static void
+rate_give_back(struct engine *e, struct queue *q)
+{
+	if (q->s.rate.n == 0)
+		return;
+	bucket_give_back(&q->bucket, &q->s.rate);
+	/* Sooner than it was: it needs no memory. */
+	(void)rate_wait(e, q);
+}
+
+void
+queue_rate_changed(struct engine *e, struct queue *q, const struct rate *was)
+{
+	bucket_change(&q->bucket, e->now.boot_ns, was, &q->s.rate, q->s.burst);
+	/* Without memory for the wait one starts early. */
+	(void)rate_wait(e, q);
+}
+
+void
+paces_some(struct engine *e, uint32_t most)
+{
+	struct timer *t;
+
+	while (most-- > 0 && (t = timers_first(&e->paces)) != NULL &&
+		timer_due(&e->paces, t) <= e->now.boot_ns && engine_spend(e)) {
+		timer_del(&e->paces, t);
+		queue_changed(e, container_of(t, struct queue, pace));
+	}
+}
+
+/* ---- starts ---- */
+
+/* The first whose tenant lets it start. NULL: none, or none yet. */
+static struct job *
+queue_next(struct engine *e, struct queue *q)
+{
+	struct job *j;
+
+	while ((j = queue_first_ready(q)) != NULL && tenant_full(e, j)) {
+		tenant_wait(e, j);
+		if (!engine_spend(e))
+			return NULL;
+	}
+	return j;
+}
+
 static void
 queue_start(struct engine *e, struct queue *q, bool reserve)
 {
-	struct job *j = queue_first_ready(q);
+	struct job *j = queue_next(e, q);
 
 	queue_turn_leave(q);
+	if (!j) {
+		queue_changed(e, q);
+		return;
+	}
 	if (job_running(j)) {
 		/* Its own run still goes: it waits aside, in front of all behind it. */
 		queue_ready_aside(j);
+		tenant_pass(e, j);
 		queue_changed(e, q);
+	} else if (rate_take(e, q) < 0) {
+		queue_back_off(e, q);
 	} else if (job_run_start(e, j, reserve) < 0) {
+		rate_give_back(e, q);
 		queue_back_off(e, q);
 	}
 	/* Its turn goes on. */
@@ -230,6 +318,7 @@ job_run_take_back(struct engine *e, struct run *run)
 
 	job_side(j)->pins++;
 	e->stats.starts--;
+	rate_give_back(e, j->q);
 	if (j->state == JS_RX || side_of(j)->forget)
 		take_back_dropped(e, run, j);
 	else

@@ -86,8 +86,10 @@ engine_init_parts(struct engine *e)
 	answer_map_init(&e->answers);
 	completion_map_init(&e->completions);
 	sub_map_init(&e->subs);
+	tenant_map_init(&e->tenants);
 	timers_init(&e->timeouts);
 	timers_init(&e->backoffs);
+	timers_init(&e->paces);
 	timers_init(&e->retires);
 	timers_init(&e->answer_ends);
 	timers_init(&e->restored);
@@ -99,6 +101,7 @@ engine_init_parts(struct engine *e)
 	list_init(&e->all_waiters);
 	list_init(&e->all_completions);
 	list_init(&e->wake);
+	list_init(&e->reviews);
 	list_init(&e->purges);
 	list_init(&e->sweeps);
 	list_init(&e->dirty);
@@ -201,6 +204,7 @@ engine_free(struct engine *e)
 	CHECK_OBJ(e, ENGINE_MAGIC);
 	wait_free_all(e);
 	history_free(e);
+	tenants_free(e);
 	engine_free_jobs(e);
 	workers_free(e);
 	engine_free_answers(e);
@@ -226,6 +230,7 @@ engine_free(struct engine *e)
 	wheel_done(&e->wall);
 	timers_done(&e->timeouts);
 	timers_done(&e->backoffs);
+	timers_done(&e->paces);
 	timers_done(&e->retires);
 	timers_done(&e->answer_ends);
 	timers_done(&e->restored);
@@ -298,12 +303,12 @@ wheels_due(const struct engine *e, struct moment now)
 int64_t
 engine_next_due(const struct engine *e, struct moment now)
 {
-	const struct timers *boot[] = { &e->timeouts, &e->backoffs, &e->retires, &e->answer_ends,
-		&e->lease_ends };
+	const struct timers *boot[] = { &e->timeouts, &e->backoffs, &e->paces, &e->retires,
+		&e->answer_ends, &e->lease_ends };
 	int64_t due_ns = dispatch_due(e);
 
 	if (!list_empty(&e->wake) || !list_empty(&e->sweeps) || !list_empty(&e->purges) ||
-		due_ns <= now.boot_ns)
+		!list_empty(&e->reviews) || due_ns <= now.boot_ns)
 		return now.boot_ns;
 	if (wheels_due(e, now) < due_ns)
 		due_ns = wheels_due(e, now);
@@ -344,6 +349,8 @@ static void (*const tick_work[])(struct engine *e, uint32_t most) = {
 	leases_expire_some,
 	sweep_some,
 	backoff_some,
+	paces_some,
+	tenants_some,
 	dispatch_some,
 	history_retire_some,
 	history_purge_some,

@@ -335,6 +335,9 @@ engine_queue_each(const struct engine *e, uint64_t *cursor,
 	X(expired,          "deadlines reached") \
 	X(starts,           "runs handed over") \
 	X(start_retries,    "starts put off for want of processes, memory or descriptors") \
+	X(rate_waits,       "times that the rate of a queue put its next start off") \
+	X(prefix_waits,     "jobs held back because those of their prefix had as many runs as they may") \
+	X(misfires_paced,   "overdue jobs whose deadlines were spread at start by restart_rate") \
 	X(runs_done,        "runs that ended well") \
 	X(runs_failed,      "runs that failed") \
 	X(runs_dead,        "runs that used up their attempts") \

@@ -51,6 +51,7 @@ engine_export(const struct engine *e, struct moment now, uint64_t *cursor, size_
 
 /* Of a table of names: what comes for each of its nodes. */
 struct scan {
+	const struct engine *e;
 	void (*queue)(void *arg, const struct queue_view *);
 	void (*completion)(void *arg, const struct completion_view *);
 	void *arg;
@@ -63,7 +64,7 @@ scan_queue(void *arg, struct map_node *node)
 	const struct scan *sc = arg;
 	struct queue_view v;
 
-	queue_look(q, &v);
+	queue_look(sc->e, q, &v);
 	sc->queue(sc->arg, &v);
 }
 
@@ -82,7 +83,7 @@ void
 engine_queue_scan(const struct engine *e, uint64_t *cursor,
 	void (*each)(void *arg, const struct queue_view *), void *arg)
 {
-	struct scan sc = { .queue = each, .arg = arg };
+	struct scan sc = { .e = e, .queue = each, .arg = arg };
 
 	CHECK_OBJ(e, ENGINE_MAGIC);
 	map_scan(&e->queue_names, cursor, SCAN_PLACES, scan_queue, &sc);
@@ -92,7 +93,7 @@ void
 engine_completion_scan(const struct engine *e, uint64_t *cursor,
 	void (*each)(void *arg, const struct completion_view *), void *arg)
 {
-	struct scan sc = { .completion = each, .arg = arg };
+	struct scan sc = { .e = e, .completion = each, .arg = arg };
 
 	CHECK_OBJ(e, ENGINE_MAGIC);
 	map_scan(&e->completions, cursor, SCAN_PLACES, scan_completion, &sc);

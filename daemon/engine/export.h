@@ -12,7 +12,7 @@ void
 job_load(struct job *j, struct moment now, const struct job_saved *s);
 /* look.c */
 void
-queue_look(const struct queue *q, struct queue_view *v);
+queue_look(const struct engine *e, const struct queue *q, struct queue_view *v);
 /* export.c */
 void
 import_event(struct engine *e, const struct engine_event *ev);

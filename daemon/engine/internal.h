@@ -13,6 +13,8 @@
  *   dispatch.c ready -> run: whose turn it is
  *   pool.c     how many runs of a pool: the policy alone
  *   pools.c    the pools that there are, who waits in them
+ *   rate.c     a rate of starts: a pure function
+ *   tenant.c   limits by what keys begin with
  *   run.c      a run from its hand-over to its end
  *   lease.c    runs that workers have
  *   worker.c   workers, and whose turn it is
@@ -31,6 +33,7 @@
 #include "engine/job.h"
 #include "engine/lease.h"
 #include "engine/pools.h"
+#include "engine/tenant.h"
 
 /* ---- ahead.c ---- */
 
@@ -275,6 +278,9 @@ queue_unpark(struct queue *q);
 /* Off the lists; its colour stays with the caller. */
 void
 queue_ready_take(struct engine *e, struct job *j);
+/* Off the lists and not started: nothing waits for that any more. */
+void
+queue_ready_dropped(struct engine *e, struct job *j);
 /* The oldest colour ends, if it is over. */
 bool
 queue_pop_colour(struct engine *e, struct queue *q);
@@ -352,6 +358,11 @@ int64_t
 dispatch_due(const struct engine *e);
 void
 backoff_some(struct engine *e, uint32_t most);
+void
+paces_some(struct engine *e, uint32_t most);
+/* The rate of a queue, or what it was, has changed. */
+void
+queue_rate_changed(struct engine *e, struct queue *q, const struct rate *was);
 void
 not_started_event(struct engine *e, const struct engine_event *ev);
 

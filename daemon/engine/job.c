@@ -320,7 +320,7 @@ ready_leave(struct engine *e, struct job *j, enum job_op op)
 {
 	queue_ready_take(e, j);
 	if (op != OP_START)
-		colour_leave(e, j->q, side_of(j)->colour);
+		queue_ready_dropped(e, j);
 	job_side(j)->colour = NULL;
 }
 
@@ -585,7 +585,7 @@ job_shown_pending(const struct job *j)
 	case PEND_TIMER:
 		return JOB_ARMED;
 	case PEND_READY:
-		return queue_holds(j->q) ? JOB_HELD : JOB_READY;
+		return side_of(j)->tenant || queue_holds(j->q) ? JOB_HELD : JOB_READY;
 	case PEND_NONE:
 		break;
 	}

@@ -30,10 +30,12 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/records.h \
 	%reldir%/pool.c %reldir%/pool.h \
 	%reldir%/pools.c %reldir%/pools.h \
+	%reldir%/rate.c %reldir%/rate.h \
 	%reldir%/restore.c \
 	%reldir%/run.c \
 	%reldir%/settings.c %reldir%/settings.h \
 	%reldir%/tell.c \
+	%reldir%/tenant.c %reldir%/tenant.h \
 	%reldir%/timer.c %reldir%/timer.h \
 	%reldir%/update.c \
 	%reldir%/verify.c \

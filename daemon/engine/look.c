@@ -176,17 +176,22 @@ engine_history(const struct engine *e, const struct job_name *name, size_t skip,
 /* ---- queues and counters ---- */
 
 void
-queue_look(const struct queue *q, struct queue_view *v)
+queue_look(const struct engine *e, const struct queue *q, struct queue_view *v)
 {
 	bool holds = queue_holds(q);
+	uint64_t held = holds ? q->n_ready : q->n_kept;
 
 	*v = (struct queue_view){
 		.name = q->name,
 		.settings = &q->s,
 		.jobs = q->n_jobs,
 		.armed = q->n_armed,
-		.ready = holds ? 0 : q->n_ready,
-		.held = holds ? q->n_ready : 0,
+		.ready = q->n_ready - held,
+		.held = held,
+		.held_prefix = q->n_kept,
+		.rate_next_wall_ns = timer_armed(&q->pace)
+			? moment_wall(e->now, timer_due(&e->paces, &q->pace))
+			: 0,
 		.running = q->n_running,
 		.paused = q->paused,
 		.draining = q->draining,
@@ -201,7 +206,7 @@ engine_queue_get(const struct engine *e, struct str queue, struct queue_view *ou
 
 	if (!q)
 		return ST_NOT_FOUND;
-	queue_look(q, out);
+	queue_look(e, q, out);
 	return ST_OK;
 }
 
@@ -252,7 +257,7 @@ engine_queue_each(const struct engine *e, uint64_t *cursor,
 	list_each(q, &e->queues, struct queue, of_engine) {
 		if (q->n < from)
 			continue;
-		queue_look(q, &v);
+		queue_look(e, q, &v);
 		if (!each(arg, &v)) {
 			*cursor = q->n;
 			return;

@@ -270,7 +270,9 @@ struct queue_view {
 	uint64_t jobs; /* all known: armed + ready + held + running + kept */
 	uint64_t armed, ready, held, running;
 	bool paused, draining;
-	uint64_t workers; /* subscribed */
+	uint64_t workers;          /* subscribed */
+	uint64_t held_prefix;      /* of held: by the limit of their prefix */
+	int64_t rate_next_wall_ns; /* the next start, while the rate lets none in; 0: it does */
 };
 
 struct completion_view {

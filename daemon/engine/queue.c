@@ -74,6 +74,7 @@ queue_init_lists(struct queue *q)
 	list_init(&q->crew);
 	list_init(&q->places);
 	list_init(&q->takers);
+	list_init(&q->tenants);
 	list_init(&q->records);
 	list_init(&q->sweep.link);
 	timers_init(&q->sweep.found);
@@ -112,7 +113,7 @@ queue_new(struct engine *e, struct str name, const struct queue_settings *s, str
 void
 queue_remove(struct engine *e, struct queue *q)
 {
-	wq_assert(q->n_jobs == 0 && list_empty(&q->records));
+	wq_assert(q->n_jobs == 0 && list_empty(&q->records) && list_empty(&q->tenants));
 	map_del(&e->queue_names, &q->node);
 	if (e->recent == q)
 		e->recent = NULL;
@@ -123,6 +124,7 @@ queue_remove(struct engine *e, struct queue *q)
 	queue_turn_leave(q);
 	list_del(&q->sweep.link);
 	timer_del(&e->backoffs, &q->backoff);
+	timer_del(&e->paces, &q->pace);
 	timer_del(&e->retires, &q->retire);
 	e->stats.queues--;
 	dirty_gone(e, &q->dirty);
@@ -153,7 +155,7 @@ queue_slots(const struct queue *q)
 bool
 queue_holds(const struct queue *q)
 {
-	return q->paused || q->draining || q->n_running >= queue_slots(q);
+	return q->paused || q->draining || timer_armed(&q->pace) || q->n_running >= queue_slots(q);
 }
 
 bool
@@ -162,7 +164,7 @@ queue_may_start(const struct queue *q)
 	if (q->s.action == ACTION_LEASE && list_empty(&q->takers))
 		return false;
 	return !list_empty(&q->ready) && !q->paused && !timer_armed(&q->backoff) &&
-		q->n_running < queue_slots(q);
+		!timer_armed(&q->pace) && q->n_running < queue_slots(q);
 }
 
 void
@@ -259,12 +261,19 @@ queue_unpark(struct queue *q)
 void
 queue_ready_take(struct engine *e, struct job *j)
 {
-	(void)e;
+	tenant_unwait(e, j);
 	list_del(&job_side(j)->ready);
 	if (side_of(j)->parked == j->q->park_epoch)
 		j->q->n_parked--;
 	job_side(j)->parked = 0;
 	job_side(j)->aside = false;
+}
+
+void
+queue_ready_dropped(struct engine *e, struct job *j)
+{
+	colour_leave(e, j->q, side_of(j)->colour);
+	tenant_pass(e, j);
 }
 
 /* The oldest colour is closed and empty. */
@@ -333,12 +342,22 @@ queue_saved(struct engine *e, struct queue *q)
 	e->urgent = true;
 }
 
+/* The rest in the next turns. */
+#define TENANTS_AT_ONCE 64u
+
 void
 queue_apply(struct engine *e, struct queue *q, const struct queue_settings *s)
 {
+	struct queue_settings was = q->s;
+
 	queue_turn_leave(q);
 	q->s = *s;
 	pools_place_queue(e, q);
+	queue_rate_changed(e, q, &was.rate);
+	if (was.prefix_limit != s->prefix_limit || was.prefix_separator != s->prefix_separator) {
+		tenants_changed(e, q, was.prefix_separator != s->prefix_separator);
+		tenants_some(e, TENANTS_AT_ONCE);
+	}
 	queue_saved(e, q);
 	tell_queue(e, q, "changed");
 	history_schedule(e, q);

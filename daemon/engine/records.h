@@ -17,6 +17,7 @@
 #include "engine/index.h"
 #include "engine/map.h"
 #include "engine/pool.h"
+#include "engine/rate.h"
 #include "engine/timer.h"
 #include "engine/wheel.h"
 
@@ -32,6 +33,7 @@
 #define POOL_MAGIC   0x706f6f31u
 #define LEASE_MAGIC  0x6c656131u
 #define SUB_MAGIC    0x73756231u
+#define TENANT_MAGIC 0x74656e31u
 
 /* ---- states of a job ---- */
 
@@ -215,7 +217,8 @@ _Static_assert(sizeof(struct job) == 64, "a job is a cache line");
 struct side {
 	struct job *job;
 	struct dirty dirty;
-	struct list ready; /* queue.ready or queue.parked */
+	struct list ready;     /* queue.ready, queue.parked or tenant.waiting */
+	struct tenant *tenant; /* in whose list it waits, else NULL */
 	struct colour *colour;
 	uint32_t parked; /* queue.park_epoch: ready, on queue.parked */
 	uint32_t pins;   /* wait groups and the like that name it */
@@ -311,9 +314,10 @@ struct run {
 	bool absolute, retry, appended, chained;
 	bool started; /* the runner said so */
 	bool killed;
-	bool reserve;        /* it is the one past its pool's limits */
-	struct pool *pool;   /* that it counts in; NULL before the start */
-	struct lease *lease; /* NULL: no worker has it */
+	bool reserve;          /* it is the one past its pool's limits */
+	struct pool *pool;     /* that it counts in; NULL before the start */
+	struct tenant *tenant; /* the same; NULL: its queue has no such limit */
+	struct lease *lease;   /* NULL: no worker has it */
 };
 
 /* ---- leases and workers: lease.c, worker.c ---- */
@@ -355,6 +359,22 @@ struct place {
 	struct list taker;    /* queue.takers, while the worker has credit: first is next */
 };
 
+/* ---- limits by key: tenant.c ---- */
+
+struct tenant {
+	uint32_t magic;
+	uint32_t running;
+	uint32_t let;         /* that were given back in the present review */
+	uint32_t counted;     /* by tenants_verify */
+	uint32_t era;         /* queue.tenant_era: older ones are found no more */
+	struct map_node node; /* engine.tenants */
+	struct queue *q;
+	struct list link;    /* queue.tenants or engine.reviews, while any wait */
+	struct list waiting; /* by seq */
+	uint8_t prefix_n;
+	char prefix[];
+};
+
 /* A finished run. */
 struct record {
 	uint32_t magic;
@@ -384,6 +404,7 @@ struct queue {
 	struct queue_settings s;
 	struct list of_engine;
 	uint64_t n_jobs, n_armed, n_ready, n_parked, n_running;
+	uint64_t n_kept;      /* of the ready: by their tenants */
 	struct list ready;    /* FIFO */
 	struct list parked;   /* FIFO; became ready while draining, wait for the end of that */
 	uint32_t park_epoch;  /* one more: all that was parked is so no more */
@@ -401,8 +422,13 @@ struct queue {
 	struct list places, takers; /* of workers; of those who have credit */
 	uint64_t n_places;
 	struct timer backoff; /* engine.backoffs: after a start that failed */
-	struct timer retire;  /* engine.retires: when the oldest record's time is over */
-	bool commands;        /* it was given one */
+	struct bucket bucket; /* of its rate */
+	struct timer pace;    /* engine.paces: until the next token, while there is none */
+	struct list tenants;  /* with jobs that wait */
+	uint32_t tenant_era;
+	uint64_t spread;     /* jobs that recovery has spread so far */
+	struct timer retire; /* engine.retires: when the oldest record's time is over */
+	bool commands;       /* it was given one */
 	bool paused;
 	bool draining; /* newcomers are refused: a drain or the end of the queue */
 	bool deleting; /* it is the end */
@@ -514,8 +540,10 @@ struct engine {
 	} ahead;
 	struct wheel boot, wall; /* deadlines of jobs */
 	uint32_t chunks;         /* of these that the step may still move */
-	struct timers timeouts, backoffs, retires, answer_ends; /* boot time */
+	struct timers timeouts, backoffs, paces, retires, answer_ends; /* boot time */
 	uint64_t seq, run_id, run_seq, made, queues_made;
+	struct map tenants;
+	struct list reviews;          /* tenants to be looked at again */
 	struct list pools;            /* the next to be served first */
 	struct pool *direct, *common; /* for runs elsewhere; the one called default */
 	uint32_t n_pools;

@@ -4,9 +4,11 @@
  * Things come one by one; engine_recovered() then does what needs all of them:
  * it puts the ready jobs in their order, ends the runs that were going on as
  * interrupted, which puts them in front of what was behind them, and applies the
- * misfire policies to what fell due meanwhile.
+ * misfire policies to what fell due meanwhile, and spreads what runs of that in
+ * queues that have a restart_rate.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
@@ -282,8 +284,11 @@ recover_run(struct engine *e, struct job *j)
 
 	if (!leased || lease_orphan(e, side_of(j)->run) < 0)
 		job_run_end(e, side_of(j)->run, &end);
-	else
+	else {
 		side_of(j)->run->colour = queue_colour_join(j->q);
+		/* Without memory it goes uncounted, as one that the daemon does not know. */
+		(void)tenant_run_started(e, side_of(j)->run);
+	}
 }
 
 static void
@@ -327,6 +332,76 @@ recover_overdue(struct engine *e, struct job *j)
 	job_changed(e, j);
 }
 
+/* ---- what was missed, spread ---- */
+
+struct missed {
+	struct job *j;
+	int64_t due_ns;
+};
+
+static int
+missed_order(const void *a, const void *b)
+{
+	const struct missed *x = a, *y = b;
+
+	if (x->due_ns != y->due_ns)
+		return x->due_ns < y->due_ns ? -1 : 1;
+	return x->j->seq < y->j->seq ? -1 : 1;
+}
+
+static bool
+missed(const struct engine *e, const struct job *j)
+{
+	return j && j->state == JS_A && j->q->s.restart_rate.n > 0 &&
+		job_due_boot(e->now, j) <= e->now.boot_ns;
+}
+
+/* The oldest at once, the others one interval after another. One that can't be armed for want of
+ * memory stays due. */
+static void
+spread(struct engine *e, struct missed *all, size_t n)
+{
+	qsort(all, n, sizeof *all, missed_order);
+	list_each(q, &e->queues, struct queue, of_engine)
+		q->spread = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct job *j = all[i].j;
+		int64_t after_ns;
+
+		if (__builtin_mul_overflow(
+			    j->q->spread++, rate_interval(&j->q->s.restart_rate), &after_ns))
+			after_ns = INT64_MAX;
+		if (after_ns == 0 || job_arm(e, j, false, sat_add(e->now.boot_ns, after_ns)) < 0)
+			continue;
+		e->stats.misfires_paced++;
+		job_changed(e, j);
+	}
+}
+
+/* Without the memory to know their order they come as they are. */
+static void
+recover_spread(struct engine *e)
+{
+	struct missed *all;
+	size_t n = 0, at = 0;
+
+	for (uint32_t i = 0; i < slab_top(&e->jobs); i++)
+		n += missed(e, job_live(e, i));
+	all = n > 0 ? x_zalloc(n * sizeof *all) : NULL;
+	if (!all)
+		return;
+	for (uint32_t i = 0; i < slab_top(&e->jobs) && at < n; i++) {
+		struct job *j = job_live(e, i);
+
+		if (missed(e, j) && job_widen(e, j) == 0)
+			all[at++] = (struct missed){ j, job_due_boot(e->now, j) };
+	}
+	spread(e, all, at);
+	for (size_t i = 0; i < at; i++)
+		job_narrow(e, all[i].j);
+	x_free(all);
+}
+
 void
 engine_recovered(struct engine *e, struct moment now)
 {
@@ -350,4 +425,5 @@ engine_recovered(struct engine *e, struct moment now)
 		if (!job_gone(j))
 			job_narrow(e, j);
 	}
+	recover_spread(e);
 }

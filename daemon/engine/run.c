@@ -107,6 +107,7 @@ job_run_free(struct engine *e, struct run *run)
 		map_del(&e->tokens, &run->by_token);
 	}
 	pool_run_over(e, run);
+	tenant_run_over(e, run);
 	if (run->lease)
 		lease_free(e, run->lease);
 	payload_free(e, run->payload);
@@ -189,7 +190,7 @@ job_run_start(struct engine *e, struct job *j, bool reserve)
 
 	if (!run)
 		return -ENOMEM;
-	if ((!none && job_run_map(e, run) < 0) ||
+	if ((!none && (job_run_map(e, run) < 0 || tenant_run_started(e, run) < 0)) ||
 		(lease && lease_give(e, run, worker_next(j->q)) < 0)) {
 		job_run_free(e, run);
 		return -ENOMEM;

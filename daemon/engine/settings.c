@@ -62,6 +62,17 @@ const struct setting queue_setting_table[] = {
 		"starts that the queue gets in each of its turns among those of its pool and priority"),
 	{ "reserve", SET_BOOL, AT(reserve), 0, 1, "no", NULL,
 		"one run may start beyond the limits of its pool and of all runs, or short of memory" },
+	{ "rate", SET_RATE, AT(rate), 0, RATE_MAX, "0", NULL,
+		"starts in a second, minute, hour or day, retries included, spread evenly; 0: any number" },
+	NUMBER("burst", burst, 1, BURST_MAX, "1",
+		"of these, so many may come at once after a time with fewer"),
+	NUMBER("prefix_limit", prefix_limit, 0, 100000, "0",
+		"runs going on at once of jobs whose keys are alike up to prefix_separator; 0: any number"),
+	{ "prefix_separator", SET_CHAR, AT(prefix_separator), 0, 0, ":", NULL,
+		"the character that ends the part of a key that prefix_limit goes by" },
+	{ "restart_rate", SET_RATE, AT(restart_rate), 0, RATE_MAX, "0", NULL,
+		"after a start of the daemon deadlines that were missed come at this rate, the oldest "
+		"first; 0: all at once, as fast as they may start" },
 	WORDS("durability", durability, durability_words, LEVEL_SYNC, "async",
 		"when a request that names no level is answered: sync (on disk), async, memory"),
 	WORDS("misfire", misfire, misfire_words, 0, "run",
@@ -177,6 +188,66 @@ set_duration(const struct setting *which, struct str value, int64_t *to)
 	return 0;
 }
 
+static const struct rate_unit {
+	char letter;
+	uint32_t s;
+} rate_units[] = {
+	{ 's', 1 },
+	{ 'm', 60 },
+	{ 'h', 3600 },
+	{ 'd', 86400 },
+};
+
+static int
+set_rate(const struct setting *which, struct str value, struct rate *to)
+{
+	uint64_t n = 0;
+	int err;
+
+	if (str_eq(value, STR("0"))) {
+		*to = (struct rate){ 0 };
+		return 0;
+	}
+	if (value.n < 3 || value.p[value.n - 2] != '/')
+		return ERR_BAD_VALUE;
+	err = text_u64((struct str){ value.p, value.n - 2 }, &n);
+	if (err == ERR_BAD_VALUE)
+		return err;
+	for (size_t i = 0; i < ARRAY_SIZE(rate_units); i++) {
+		if (rate_units[i].letter != value.p[value.n - 1])
+			continue;
+		if (err < 0 || n == 0 || n > (uint64_t)which->max)
+			return ERR_OUT_OF_RANGE;
+		*to = (struct rate){ (uint32_t)n, rate_units[i].s };
+		return 0;
+	}
+	return ERR_BAD_VALUE;
+}
+
+static void
+put_rate(char *dst, size_t size, const struct rate *r)
+{
+	char unit = '?';
+
+	if (r->n == 0) {
+		(void)snprintf(dst, size, "0");
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(rate_units); i++)
+		if (rate_units[i].s == r->per_s)
+			unit = rate_units[i].letter;
+	(void)snprintf(dst, size, "%" PRIu32 "/%c", r->n, unit);
+}
+
+static int
+set_char(struct str value, char *to)
+{
+	if (value.n != 1 || value.p[0] <= ' ' || value.p[0] > '~')
+		return ERR_BAD_VALUE;
+	*to = value.p[0];
+	return 0;
+}
+
 static int
 set_field(struct queue_settings *s, const struct setting *which, struct str value)
 {
@@ -191,6 +262,10 @@ set_field(struct queue_settings *s, const struct setting *which, struct str valu
 		return text_bool(value, field(s, which));
 	case SET_DURATION:
 		return set_duration(which, value, field(s, which));
+	case SET_RATE:
+		return set_rate(which, value, field(s, which));
+	case SET_CHAR:
+		return set_char(value, field(s, which));
 	}
 	return ERR_BAD_VALUE;
 }
@@ -267,6 +342,12 @@ queue_settings_get(
 		return put(dst, size, *(const bool *)from ? "yes" : "no");
 	case SET_U32:
 		(void)snprintf(text, sizeof text, "%" PRIu32, *(const uint32_t *)from);
+		break;
+	case SET_RATE:
+		put_rate(text, sizeof text, from);
+		break;
+	case SET_CHAR:
+		text[0] = *(const char *)from;
 		break;
 	case SET_DURATION:
 		(void)text_put_duration(text, sizeof text, *(const int64_t *)from);

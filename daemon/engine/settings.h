@@ -4,7 +4,8 @@
  * `wqd --dump-options` and the manual are all made from it.
  *
  * On the wire and in the store a setting is name and text; durations read like
- * "250ms", "30s", "1h30m"; sizes like "64k"; words as in words.h.
+ * "250ms", "30s", "1h30m"; sizes like "64k"; rates like "10/s", "100/m", "5/h",
+ * "1/d"; words as in words.h.
  */
 #ifndef WQD_ENGINE_SETTINGS_H
 #define WQD_ENGINE_SETTINGS_H
@@ -14,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "engine/rate.h"
 #include "engine/words.h"
 
 #define QUEUE_NAME_MAX   128 /* bytes */
@@ -30,6 +32,11 @@ struct queue_settings {
 	char pool[QUEUE_POOL_MAX + 1]; /* "": the default one */
 	uint32_t weight;
 	bool reserve;
+	struct rate rate;
+	uint32_t burst;
+	uint32_t prefix_limit; /* 0: none */
+	char prefix_separator;
+	struct rate restart_rate;
 	enum durability durability;
 	enum misfire misfire;
 	int64_t slack_ns;
@@ -46,7 +53,7 @@ struct queue_settings {
 	uint32_t max_parts; /* payloads an append may gather */
 };
 
-enum setting_type { SET_WORD, SET_NAME, SET_U32, SET_BOOL, SET_DURATION };
+enum setting_type { SET_WORD, SET_NAME, SET_U32, SET_BOOL, SET_DURATION, SET_RATE, SET_CHAR };
 
 struct setting {
 	const char *name;

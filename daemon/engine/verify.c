@@ -90,10 +90,12 @@ verify_ready(const struct engine *e, const struct queue *q)
 		wq_assert(j->q == q && side_of(j)->parked == q->park_epoch);
 		n++;
 	}
+	n += q->n_kept;
 	for (uint32_t i = 0; i < slab_top(&e->jobs); i++) {
 		const struct job *j = job_live(e, i);
 
 		n += j && j->q == q && side_of(j)->aside;
+		wq_assert(!j || j->q != q || !side_of(j)->tenant || job_pend(j) == PEND_READY);
 	}
 	wq_assert(n == q->n_ready);
 }
@@ -244,5 +246,7 @@ engine_verify(const struct engine *e)
 	map_verify(&e->completions);
 	timers_verify(&e->answer_ends);
 	wq_assert(map_count(&e->answers) == e->answer_ends.n);
+	timers_verify(&e->paces);
+	tenants_verify(e);
 	pools_verify(e);
 }

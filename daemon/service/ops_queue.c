@@ -27,6 +27,14 @@ put_range(char *dst, size_t size, const struct setting *s)
 	case SET_NAME:
 		snprintf(dst, size, "a name");
 		return;
+	case SET_RATE:
+		snprintf(dst, size,
+			"a rate such as 10/s, 100/m, 500/h or 1/d, of at most %" PRId64 ", or 0",
+			s->max);
+		return;
+	case SET_CHAR:
+		snprintf(dst, size, "one character");
+		return;
 	case SET_DURATION:
 		text_put_duration(min, sizeof min, s->min);
 		text_put_duration(max, sizeof max, s->max);

@@ -219,6 +219,8 @@ wire_list_queue(struct wire_list *l, const struct queue_view *q)
 	pb.paused = q->paused;
 	pb.draining = q->draining;
 	pb.workers = q->workers;
+	pb.held_prefix = q->held_prefix;
+	pb.rate_next_ms = q->rate_next_wall_ns / NS_PER_MS;
 	return put_piece(l, F_QUEUES, &pb.base);
 }
 

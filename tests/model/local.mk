@@ -83,6 +83,12 @@ tests_model_test_recovery_SOURCES = tests/model/test_recovery.c $(MODEL_RIG)
 tests_model_test_recovery_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_model_test_recovery_LDADD = $(TEST_LIBS)
 
+# Rates, limits by prefix, the spread after a restart.
+UNIT_TESTS += tests/model/test_limits
+tests_model_test_limits_SOURCES = %reldir%/test_limits.c $(MODEL_RIG)
+tests_model_test_limits_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_model_test_limits_LDADD = $(TEST_LIBS)
+
 # The pools of an engine on a simulated machine.
 UNIT_TESTS += tests/model/test_pools
 tests_model_test_pools_SOURCES = %reldir%/test_pools.c

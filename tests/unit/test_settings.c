@@ -45,10 +45,10 @@ expect_text(const struct queue_settings *s, const char *name, const char *want)
 START_TEST(the_table_has_the_documented_names_in_order)
 {
 	static const char *const names[] = { "action", "handler", "lease", "max_active", "ordered",
-		"priority", "pool", "weight", "reserve", "durability", "misfire", "slack",
-		"max_wait", "max_attempts", "max_interrupts", "retry_delay", "retry_backoff",
-		"retry_max_delay", "retry_jitter", "retention", "retention_count", "max_jobs",
-		"max_parts" };
+		"priority", "pool", "weight", "reserve", "rate", "burst", "prefix_limit",
+		"prefix_separator", "restart_rate", "durability", "misfire", "slack", "max_wait",
+		"max_attempts", "max_interrupts", "retry_delay", "retry_backoff", "retry_max_delay",
+		"retry_jitter", "retention", "retention_count", "max_jobs", "max_parts" };
 
 	ck_assert_uint_eq(queue_setting_count, sizeof names / sizeof names[0]);
 	for (size_t i = 0; i < queue_setting_count; i++) {
@@ -160,6 +160,23 @@ static const struct {
 	{ "slack", "-50ms", ERR_BAD_VALUE },
 	{ "slack", "9w", ERR_OUT_OF_RANGE },
 	{ "max_wait", "36501d", ERR_OUT_OF_RANGE },
+	{ "rate", "", ERR_BAD_VALUE },
+	{ "rate", "10", ERR_BAD_VALUE },
+	{ "rate", "/s", ERR_BAD_VALUE },
+	{ "rate", "-1/s", ERR_BAD_VALUE },
+	{ "rate", "1/w", ERR_BAD_VALUE },
+	{ "rate", "1/ms", ERR_BAD_VALUE },
+	{ "rate", "1.5/s", ERR_BAD_VALUE },
+	{ "rate", "0/s", ERR_OUT_OF_RANGE },
+	{ "rate", "1000001/s", ERR_OUT_OF_RANGE },
+	{ "rate", "99999999999999999999/s", ERR_OUT_OF_RANGE },
+	{ "restart_rate", "1 /s", ERR_BAD_VALUE },
+	{ "burst", "0", ERR_OUT_OF_RANGE },
+	{ "burst", "100001", ERR_OUT_OF_RANGE },
+	{ "prefix_separator", "", ERR_BAD_VALUE },
+	{ "prefix_separator", "::", ERR_BAD_VALUE },
+	{ "prefix_separator", " ", ERR_BAD_VALUE },
+	{ "prefix_separator", "\xe4", ERR_BAD_VALUE },
 	{ "handler", "a/b", ERR_BAD_VALUE },
 	{ "handler", "a\nb", ERR_BAD_VALUE },
 	{ "handler", " a", ERR_BAD_VALUE },
@@ -188,6 +205,24 @@ START_TEST(every_word_of_a_setting_is_taken_and_shown)
 			ck_assert_int_eq(set(&s, which->name, which->words->words[n]), 0);
 			expect_text(&s, which->name, which->words->words[n]);
 		}
+	}
+}
+END_TEST
+
+START_TEST(rates_and_characters_read_back_as_they_were_written)
+{
+	static const char *const rates[] = { "0", "1/s", "1000000/s", "90/m", "3/h", "1/d" };
+	struct queue_settings s = defaults();
+	char one[2] = "";
+
+	for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+		ck_assert_int_eq(set(&s, "rate", rates[i]), 0);
+		expect_text(&s, "rate", rates[i]);
+		expect_text(&s, "restart_rate", "0");
+	}
+	for (one[0] = '!'; one[0] <= '~'; one[0]++) {
+		ck_assert_int_eq(set(&s, "prefix_separator", one), 0);
+		expect_text(&s, "prefix_separator", one);
 	}
 }
 END_TEST
@@ -358,6 +393,7 @@ main(void)
 	tcase_add_test(tc, numbers_and_spans_end_at_their_limits);
 	tcase_add_loop_test(tc, what_is_refused_changes_nothing, 0, COUNT(refused));
 	tcase_add_test(tc, every_word_of_a_setting_is_taken_and_shown);
+	tcase_add_test(tc, rates_and_characters_read_back_as_they_were_written);
 	tcase_add_test(tc, a_text_that_does_not_fit_is_cut);
 	tcase_add_loop_test(
 		tc, pairs_that_make_no_sense_are_refused_with_a_sentence, 0, COUNT(pairs));
