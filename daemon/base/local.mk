@@ -2,6 +2,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/alloc.c %reldir%/alloc.h \
 	%reldir%/assert.c %reldir%/assert.h \
 	%reldir%/buf.c %reldir%/buf.h \
+	%reldir%/carry.c %reldir%/carry.h \
 	%reldir%/clock.c %reldir%/clock.h \
 	%reldir%/err.c %reldir%/err.h \
 	%reldir%/grants.h \
