@@ -57,7 +57,8 @@ siphash13(const uint64_t key[2], const void *p, size_t n)
 		last |= (uint64_t)b[i] << (8 * i);
 	word(&s, last);
 	s.v2 ^= 0xff;
-	for (int i = 0; i < 3; i++)
-		round_(&s);
+	round_(&s);
+	round_(&s);
+	round_(&s);
 	return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
 }

@@ -71,22 +71,18 @@ remember(struct ahead *a, const struct glance v[ENGINE_AHEAD_MAX], size_t n)
 	}
 }
 
+/* It stays the next until another is asked for: a step may ask twice. */
 struct job *
-ahead_found(struct engine *e, const struct queue *q, const struct job_name *name)
+ahead_found_slow(struct engine *e, const struct queue *q, const struct job_name *name)
 {
 	struct ahead *a = &e->ahead;
-	struct job *j;
 
 	while (a->next < a->n && a->name[a->next] != name)
 		a->next++;
-	if (a->next == a->n) {
+	if (a->next == a->n)
 		a->next = a->n = 0;
-		return job_find(e, q, name->key);
-	}
-	j = a->job[a->next++];
-	/* It may have died meanwhile, and another may have its place. */
-	if (j->magic == JOB_MAGIC && !job_gone(j) && j->q == q && str_eq(job_key(j), name->key))
-		return j;
+	else if (ahead_holds(a->job[a->next], q, name->key))
+		return a->job[a->next];
 	return job_find(e, q, name->key);
 }
 

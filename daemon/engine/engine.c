@@ -34,10 +34,8 @@ effects_done(struct effects *fx)
 }
 
 struct effect *
-engine_effect(struct engine *e, enum effect_kind kind)
+effects_add(struct effects *fx, enum effect_kind kind)
 {
-	struct effects *fx = e->fx;
-
 	if (fx->n == fx->cap) {
 		fx->cap = fx->cap ? fx->cap * 2 : 16;
 		fx->v = must_realloc(fx->v, fx->cap, sizeof *fx->v);
@@ -46,23 +44,22 @@ engine_effect(struct engine *e, enum effect_kind kind)
 	return &fx->v[fx->n++];
 }
 
-struct job_reply *
-engine_reply_new(struct engine *e, uint64_t ticket, bool durable)
+struct effect *
+engine_effect(struct engine *e, enum effect_kind kind)
 {
-	struct effect *fx = engine_effect(e, FX_REPLY);
-
-	fx->ticket = ticket;
-	fx->durable = durable;
-	/* It waits for a commit: don't let it wait for the interval. */
-	if (durable && e->n_dirty > 0)
-		e->urgent = true;
-	return &fx->reply;
+	return effects_add(e->fx, kind);
 }
 
 void
 engine_reply(struct engine *e, uint64_t ticket, bool durable, const struct job_reply *r)
 {
-	*engine_reply_new(e, ticket, durable) = *r;
+	struct effect *fx = engine_effect(e, FX_REPLY);
+
+	fx->ticket = ticket;
+	fx->durable = durable;
+	fx->reply = *r;
+	if (durable)
+		reply_waits(e);
 }
 
 uint64_t

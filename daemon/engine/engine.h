@@ -228,6 +228,9 @@ void
 effects_init(struct effects *fx);
 void
 effects_done(struct effects *fx);
+/* One more, of that kind; all else of it is for the caller to fill in. */
+struct effect *
+effects_add(struct effects *fx, enum effect_kind kind);
 static inline void
 effects_clear(struct effects *fx)
 {
@@ -238,6 +241,15 @@ effects_clear(struct effects *fx)
  * effects. */
 void
 engine_step(struct engine *e, struct moment now, const struct engine_event *ev, struct effects *fx);
+
+/*
+ * An update of a job that is armed and only to be moved, in one call: true, it is done, and `*r`
+ * (borrowed as those of effects) and `*durable` are what FX_REPLY would bring; there are no other
+ * effects. False: nothing has changed; it is for engine_step, which does all updates.
+ */
+bool
+engine_reschedule(struct engine *e, struct moment now, const struct op_update *op,
+	uint64_t run_token, struct job_reply *r, bool *durable);
 
 /* From now on steps tell by FX_EVENT what happens, or do so no more. */
 void

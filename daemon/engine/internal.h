@@ -37,15 +37,30 @@
 
 /* ---- ahead.c ---- */
 
-/* The job that engine_ahead found for this name, or what job_find finds. */
+/* The same when it is not among the next of those that were found, or not any more the one it was. */
 struct job *
-ahead_found(struct engine *e, const struct queue *q, const struct job_name *name);
+ahead_found_slow(struct engine *e, const struct queue *q, const struct job_name *name);
+/* A record that engine_ahead found: it may have died meanwhile, and another may have its place. */
+static inline bool
+ahead_holds(const struct job *j, const struct queue *q, struct str key)
+{
+	return j->magic == JOB_MAGIC && !job_gone(j) && j->q == q && str_eq(job_key(j), key);
+}
+/* The job that engine_ahead found for this name, or what job_find finds. */
+static inline struct job *
+ahead_found(struct engine *e, const struct queue *q, const struct job_name *name)
+{
+	struct ahead *a = &e->ahead;
+	uint32_t i = a->next;
 
-/* ---- hot.c ---- */
-
-/* True: it was a plain reschedule, and is done and answered. False: nothing has changed. */
-bool
-hot_update(struct engine *e, const struct engine_event *ev);
+	/* What was asked for last stays, for a step that asks twice. */
+	i += i < a->n && a->name[i] != name;
+	if (i < a->n && a->name[i] == name && ahead_holds(a->job[i], q, name->key)) {
+		a->next = i;
+		return a->job[i];
+	}
+	return ahead_found_slow(e, q, name);
+}
 
 /* ---- payload.c ---- */
 
@@ -147,9 +162,13 @@ bool
 ask_bad_timeout(struct ask *a, int64_t timeout_ns);
 void
 engine_reply(struct engine *e, uint64_t ticket, bool durable, const struct job_reply *r);
-/* The same, for the caller to fill in. */
-struct job_reply *
-engine_reply_new(struct engine *e, uint64_t ticket, bool durable);
+/* A reply of this step waits for a commit: don't let it wait for the interval. */
+static inline void
+reply_waits(struct engine *e)
+{
+	if (e->n_dirty > 0)
+		e->urgent = true;
+}
 /* A new effect of this step, of that kind; all else is for the caller to fill in. */
 struct effect *
 engine_effect(struct engine *e, enum effect_kind kind);

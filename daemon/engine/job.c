@@ -41,11 +41,6 @@
 
 /* ---- the table ---- */
 
-struct cell {
-	uint8_t word; /* enum status */
-	uint8_t next; /* bits of enum jstate; 0: this can't happen */
-};
-
 #define B(state) (1u << JS_##state)
 #define C(word, next) \
 	{ \
@@ -57,7 +52,7 @@ struct cell {
 	}
 
 /* clang-format off */
-static const struct cell job_table[N_JOB_OPS][N_JSTATES] = {
+const struct job_cell job_table[N_JOB_OPS][N_JSTATES] = {
 [OP_ARM] = {
 	[JS_I]  = C(CREATED, B(A)),
 	[JS_A]  = C(UPDATED_TIMER, B(A)),
@@ -221,19 +216,6 @@ check_edge(const struct job *j, enum job_op op, enum jstate next)
 	(void)snprintf(what, sizeof what, "%s leads from %s to %s", job_op_names[op],
 		jstate_names[j->state], jstate_names[next]);
 	wq_assert_fail(__func__, __FILE__, __LINE__, what);
-}
-
-bool
-job_leads(enum job_op op, enum jstate from, enum jstate to)
-{
-	return (job_table[op][from].next & (1u << to)) != 0;
-}
-
-enum status
-job_word(enum job_op op, enum jstate s)
-{
-	wq_assert(job_table[op][s].next != 0);
-	return job_table[op][s].word;
 }
 
 /* ---- change of state ---- */
@@ -545,14 +527,6 @@ job_undead(struct engine *e, struct job *j)
 	/* Kept beyond its time because it told of the death. */
 	if (r && !list_linked(&r->of_queue))
 		history_drop(e, r);
-}
-
-void
-job_count_coalesced(struct engine *e, struct job *j)
-{
-	if (j->coalesced < UINT32_MAX)
-		j->coalesced++;
-	e->stats.coalesced++;
 }
 
 void

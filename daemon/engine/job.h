@@ -28,12 +28,25 @@ jstate_pend(enum jstate s)
 
 	return (enum pend)pend[s];
 }
+/* The table of operations and states (job.c). */
+struct job_cell {
+	uint8_t word; /* enum status */
+	uint8_t next; /* bits of enum jstate; 0: this can't happen */
+};
+extern const struct job_cell job_table[N_JOB_OPS][N_JSTATES];
 /* Does the table let the operation lead there? */
-bool
-job_leads(enum job_op op, enum jstate from, enum jstate to);
+static inline bool
+job_leads(enum job_op op, enum jstate from, enum jstate to)
+{
+	return (job_table[op][from].next & (1u << to)) != 0;
+}
 /* The reply word of the table; asserts that the operation is one for that state. */
-enum status
-job_word(enum job_op op, enum jstate s);
+static inline enum status
+job_word(enum job_op op, enum jstate s)
+{
+	wq_assert(job_table[op][s].next != 0);
+	return job_table[op][s].word;
+}
 /* Moves the job to `next`, which the table must allow, and keeps timers, lists and counts with
  * it. Into PEND_TIMER: job_arm() comes before. */
 void
@@ -47,6 +60,23 @@ job_arm(struct engine *e, struct job *j, bool absolute, int64_t due_ns);
 /* With a place among equals that it had before. */
 int
 job_arm_as(struct engine *e, struct job *j, bool absolute, int64_t due_ns, uint64_t seq);
+/* wheel_set of a job whose entry comes up no later than it is due, which is nearly nothing. False:
+ * it is another, and nothing has changed. */
+static inline bool
+wheel_put_off(struct wheel *w, struct job *j, int64_t due_ns, uint64_t seq)
+{
+	int64_t ticks = (due_ns >> WHEEL_TICK_BITS) - w->tick;
+	uint32_t ahead = j->timer.place - (uint32_t)w->tick;
+
+	if (!(j->timer.place & WHEEL_AHEAD) || ticks < (int64_t)(ahead & ~WHEEL_AHEAD) ||
+		j->due_ns == w->next_ns)
+		return false;
+	j->due_ns = due_ns;
+	j->seq = seq;
+	if (due_ns < w->next_ns)
+		w->next_ns = due_ns;
+	return true;
+}
 uint64_t
 job_hash(const struct engine *e, const struct queue *q, struct str key);
 struct job *
@@ -150,8 +180,12 @@ void
 job_touch(struct engine *e, struct job *j, enum durability level);
 
 /* The pending instance has absorbed an update. */
-void
-job_count_coalesced(struct engine *e, struct job *j);
+static inline void
+job_count_coalesced(struct engine *e, struct job *j)
+{
+	j->coalesced += j->coalesced < UINT32_MAX;
+	e->stats.coalesced++;
+}
 
 /* ---- keys.c ---- */
 

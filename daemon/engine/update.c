@@ -469,8 +469,6 @@ update_event(struct engine *e, const struct engine_event *ev)
 	struct ask a;
 	int err;
 
-	if (hot_update(e, ev))
-		return;
 	if (!ask_open(&a, e, ev, &p.op->job, p.op->level, p.op->idem))
 		return;
 	ask_before(&a);

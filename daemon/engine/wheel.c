@@ -16,7 +16,7 @@
 #include "base/assert.h"
 #include "engine/front.h"
 
-#define AHEAD 0x80000000u
+#define AHEAD WHEEL_AHEAD
 #define FAR   ((int64_t)1 << 30) /* ticks; what lies further is filed there and looked at then */
 #define MASK  (WHEEL_SLOTS - 1)
 #define SLACK 4096u /* dead entries that don't matter */
@@ -206,9 +206,15 @@ chunk_sweep(struct wheel *w, struct chunk *c)
 {
 	uint32_t kept = 0;
 
+	/* Which of them are dead nothing foretells: all are asked for first, and none is jumped on. */
 	for (uint32_t i = 0; i < c->n; i++)
-		if (job_of(w, c->v[i].job)->timer.place == c->v[i].at)
-			c->v[kept++] = c->v[i];
+		__builtin_prefetch(&job_of(w, c->v[i].job)->timer);
+	for (uint32_t i = 0; i < c->n; i++) {
+		struct ahead_entry v = c->v[i];
+
+		c->v[kept] = v;
+		kept += job_of(w, v.job)->timer.place == v.at;
+	}
 	w->entries -= c->n - kept;
 	c->n = kept;
 }

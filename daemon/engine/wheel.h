@@ -26,9 +26,10 @@ struct job;
 
 #define WHEEL_TICK_BITS 20 /* of nanoseconds */
 #define WHEEL_LEVELS    4
-#define WHEEL_BITS      8   /* each level is so much coarser */
-#define WHEEL_SLOTS     512 /* twice as many, so that two turns of a level fit */
-#define WHEEL_CHUNK     63  /* entries */
+#define WHEEL_BITS      8           /* each level is so much coarser */
+#define WHEEL_SLOTS     512         /* twice as many, so that two turns of a level fit */
+#define WHEEL_CHUNK     63          /* entries */
+#define WHEEL_AHEAD     0x80000000u /* in the place of what is not in front */
 
 struct wheel_slot {
 	uint32_t head, tail; /* chunks, number + 1 */

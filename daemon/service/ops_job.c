@@ -77,12 +77,17 @@ op_update(struct service *svc, struct call *c)
 		.run_token = c->req->run_token,
 		.update = u,
 	};
+	struct job_reply r;
 	const char *why;
+	bool durable;
 	enum status st = update_status(svc, c, u, &why);
 
 	if (st == ST_OK) {
 		c->made_key = u->job.key.n == 0;
-		service_step(svc, c->now, &ev);
+		if (engine_reschedule(svc->cfg.engine, c->now, u, ev.run_token, &r, &durable))
+			reply_update(svc, &r, durable);
+		else
+			service_step(svc, c->now, &ev);
 	} else {
 		reply_status(c->s, c->req->id, st, why);
 	}
@@ -100,6 +105,8 @@ batch_apply(struct service *svc, struct call *c, size_t i)
 		.update = u,
 	};
 	const char *const *whys = c->req->batch.why;
+	struct job_reply r;
+	bool durable;
 	struct job_reply refused = { .status = ST_INVALID, .message = whys ? whys[i] : NULL };
 
 	c->made_key = false;
@@ -110,7 +117,10 @@ batch_apply(struct service *svc, struct call *c, size_t i)
 		return;
 	}
 	c->made_key = u->job.key.n == 0;
-	service_step(svc, c->now, &ev);
+	if (engine_reschedule(svc->cfg.engine, c->now, u, ev.run_token, &r, &durable))
+		batch_add(svc, &r, durable);
+	else
+		service_step(svc, c->now, &ev);
 	wq_assert(svc->batch.n == i + 1);
 }
 

@@ -51,7 +51,14 @@ static void
 apply(const struct op_update *op)
 {
 	const struct engine_event ev = { .kind = EV_UPDATE, .ticket = ++tickets, .update = op };
+	struct job_reply r;
+	bool durable;
 
+	/* As the service asks. */
+	if (engine_reschedule(e, now, op, 0, &r, &durable)) {
+		wq_assert(!status_is_error(r.status) && !durable);
+		return;
+	}
 	step(&ev);
 	wq_assert(fx.n == 1 && !status_is_error(fx.v[0].reply.status));
 }

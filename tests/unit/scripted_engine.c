@@ -135,6 +135,20 @@ engine_ahead(struct engine *e, const struct job_name *const *names, size_t n)
 	wq_assert(n > 0 && n <= ENGINE_AHEAD_MAX);
 }
 
+/* Leaves all to engine_step. */
+bool
+engine_reschedule(struct engine *e, struct moment now, const struct op_update *op,
+	uint64_t run_token, struct job_reply *r, bool *durable)
+{
+	(void)e;
+	(void)now;
+	(void)op;
+	(void)run_token;
+	(void)r;
+	(void)durable;
+	return false;
+}
+
 void
 engine_step(struct engine *e, struct moment now, const struct engine_event *ev, struct effects *fx)
 {
