@@ -159,6 +159,9 @@ reply_job(struct service *svc, struct ticket *t, const struct job_reply *r, bool
 /* The same to the call, an update with CALL_TICKET. */
 void
 reply_update(struct service *svc, const struct job_reply *r, bool durable);
+/* The same to an update that has no call. */
+void
+reply_plain(struct session *s, const struct request *req, const struct job_reply *r, bool durable);
 /* One more result of the batch. */
 void
 batch_add(struct service *svc, const struct job_reply *r, bool durable);
@@ -215,6 +218,18 @@ bool
 request_filters(const struct request *r);
 struct str *
 request_completion(struct request *r);
+
+/* An update without a command is for the engine alone to judge: of this session now, no role, limit,
+ * namespace, stop or failing store has anything to say about it. */
+static inline bool
+updates_freely(const struct session *s)
+{
+	const struct service *svc = s->svc;
+
+	return s->state == SESSION_OPEN && (s->access.all & MAY_SUBMIT) && !svc->spaces &&
+		s->access.some == s->access.all && !s->accounts[0] && !s->accounts[1] &&
+		!svc->stopping && !svc->degraded;
+}
 
 /* ---- space.c ---- */
 

@@ -84,7 +84,9 @@ op_update(struct service *svc, struct call *c)
 
 	if (st == ST_OK) {
 		c->made_key = u->job.key.n == 0;
-		if (engine_reschedule(svc->cfg.engine, c->now, u, ev.run_token, &r, &durable))
+		/* Who updates freely has been there. */
+		if (!updates_freely(c->s) &&
+			engine_reschedule(svc->cfg.engine, c->now, u, ev.run_token, &r, &durable))
 			reply_update(svc, &r, durable);
 		else
 			service_step(svc, c->now, &ev);
@@ -105,8 +107,6 @@ batch_apply(struct service *svc, struct call *c, size_t i)
 		.update = u,
 	};
 	const char *const *whys = c->req->batch.why;
-	struct job_reply r;
-	bool durable;
 	struct job_reply refused = { .status = ST_INVALID, .message = whys ? whys[i] : NULL };
 
 	c->made_key = false;
@@ -117,11 +117,24 @@ batch_apply(struct service *svc, struct call *c, size_t i)
 		return;
 	}
 	c->made_key = u->job.key.n == 0;
-	if (engine_reschedule(svc->cfg.engine, c->now, u, ev.run_token, &r, &durable))
-		batch_add(svc, &r, durable);
-	else
-		service_step(svc, c->now, &ev);
+	service_step(svc, c->now, &ev);
 	wq_assert(svc->batch.n == i + 1);
+}
+
+/* The same of a plain reschedule; false: nothing has changed. */
+static bool
+batch_plain(struct service *svc, struct call *c, size_t i)
+{
+	const struct op_update *u = &c->req->batch.v[i];
+	struct job_reply r;
+	bool durable;
+
+	if ((c->req->batch.why && c->req->batch.why[i]) || u->command.n > 0 ||
+		!engine_reschedule(svc->cfg.engine, c->now, u, c->req->run_token, &r, &durable))
+		return false;
+	c->made_key = false;
+	batch_add(svc, &r, durable);
+	return true;
 }
 
 static void
@@ -146,7 +159,8 @@ op_update_batch(struct service *svc, struct call *c)
 	for (size_t i = 0; i < c->req->batch.n; i++) {
 		if (i % ENGINE_AHEAD_MAX == 0)
 			batch_look_ahead(svc, c->req->batch.v + i, c->req->batch.n - i);
-		batch_apply(svc, c, i);
+		if (!updates_freely(c->s) || !batch_plain(svc, c, i))
+			batch_apply(svc, c, i);
 	}
 	reply_batch(svc);
 }

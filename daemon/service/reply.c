@@ -246,6 +246,24 @@ reply_update(struct service *svc, const struct job_reply *r, bool durable)
 }
 
 void
+reply_plain(struct session *s, const struct request *req, const struct job_reply *r, bool durable)
+{
+	struct call c = { .s = s, .req = req };
+	struct service *svc = s->svc;
+	struct buf *out;
+
+	if (must_wait(svc, durable)) {
+		svc->call = &c;
+		reply_update(svc, r, durable);
+		svc->call = NULL;
+		return;
+	}
+	out = reply_begin(s);
+	if (out)
+		reply_end(s, r->status, wire_put_job_reply(out, req->id, r, false));
+}
+
+void
 batch_add(struct service *svc, const struct job_reply *r, bool durable)
 {
 	struct batch *b = &svc->batch;

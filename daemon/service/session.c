@@ -271,6 +271,24 @@ apply(struct session *s, struct gathered *g, struct moment now)
 	svc->call = NULL;
 }
 
+/* A plain reschedule, which most requests are, in one go. False: nothing has changed, and
+ * the general path is for it. */
+static bool
+apply_plain(struct session *s, const struct gathered *g, struct moment now)
+{
+	struct service *svc = s->svc;
+	struct job_reply r;
+	bool durable;
+
+	if (g->req.kind != REQ_UPDATE || g->why || g->req.update.command.n > 0 ||
+		!engine_reschedule(
+			svc->cfg.engine, now, &g->req.update, g->req.run_token, &r, &durable))
+		return false;
+	svc->counters.requests++;
+	reply_plain(s, &g->req, &r, durable);
+	return true;
+}
+
 /* What a request costs, in updates: one that looks at much is cheap to send, but not to answer. */
 static int
 cost(const struct request *r)
@@ -324,6 +342,7 @@ output_early(struct session *s, struct budget *b)
 static size_t
 apply_all(struct session *s, size_t n, struct moment now, struct budget *b)
 {
+	bool plain = updates_freely(s);
 	size_t i = 0;
 
 	while (i < n) {
@@ -336,7 +355,11 @@ apply_all(struct session *s, size_t n, struct moment now, struct budget *b)
 			look_ahead(s->svc, i, n < i + ENGINE_AHEAD_MAX ? n : i + ENGINE_AHEAD_MAX);
 		g = &s->svc->gathered[i++];
 		b->left -= cost(&g->req);
+		if (plain && apply_plain(s, g, now))
+			continue;
 		apply(s, g, now);
+		/* It may have been what changes that: a greeting, a stop. */
+		plain = updates_freely(s);
 	}
 	return i;
 }

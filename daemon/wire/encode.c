@@ -12,12 +12,6 @@
 #define REPLY_REST 4096u
 #define RUN_FIELD  12u /* Reply.run */
 
-int64_t
-encode_ms(int64_t ns)
-{
-	return ns / NS_PER_MS - (ns % NS_PER_MS < 0);
-}
-
 char *
 encode_name(struct name_copy *copy, struct str name)
 {

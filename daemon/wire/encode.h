@@ -26,8 +26,11 @@ encode_bytes(struct str s)
 	return (ProtobufCBinaryData){ .len = s.n, .data = (uint8_t *)(uintptr_t)s.p };
 }
 /* Unix milliseconds of a wall time: rounded down, as all times on the wire. */
-int64_t
-encode_ms(int64_t ns);
+static inline int64_t
+encode_ms(int64_t ns)
+{
+	return ns / NS_PER_MS - (ns % NS_PER_MS < 0);
+}
 /* Room for a frame of `n` bytes with its length written; NULL: *err is ERR_TOO_LONG or -ENOMEM.
  * The caller fills it; it is committed already. */
 uint8_t *

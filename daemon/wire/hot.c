@@ -11,59 +11,97 @@
 #define VARINT(field) ((field) << 3)
 #define BYTES(field)  ((field) << 3 | 2)
 
-/* One field as it was read; which of the two values it has its tag says. */
-struct field {
-	unsigned tag;
-	uint64_t number;
-	struct str bytes;
+/* Where the reading of a message is. Fields come in the order of their numbers, as encoders write
+ * them: each is looked for where it may stand, so what comes again or out of order is what is left. */
+struct reader {
+	const uint8_t *p, *end;
+	unsigned tag; /* of the next field; 0: none, or one that nobody has */
 };
 
-/* ---- reading: each returns where to go on, or NULL: left to protobuf-c ---- */
+static inline struct reader
+reader_of(const uint8_t *p, size_t n)
+{
+	return (struct reader){ p, p + n, n ? *p : 0 };
+}
 
+/* It has been read up to `p`. */
+static inline bool
+go_on(struct reader *r, const uint8_t *p)
+{
+	r->p = p;
+	r->tag = p < r->end ? *p : 0;
+	return true;
+}
+
+/* Nothing is left. */
+static inline bool
+at_end(const struct reader *r)
+{
+	return r->p == r->end;
+}
+
+/* ---- reading; NULL or false: left to protobuf-c ---- */
+
+static const uint8_t *
+get_varint_near_end(const uint8_t *p, const uint8_t *end, uint64_t *v)
+{
+	uint64_t got = 0;
+
+	/* The tenth byte is a matter of taste. */
+	for (int shift = 0; p < end && shift < 63; shift += 7) {
+		got |= (uint64_t)(*p & 0x7f) << shift;
+		if (*p++ < 0x80) {
+			*v = got;
+			return p;
+		}
+	}
+	return NULL;
+}
+
+/* Up to eight bytes at once: the groups of seven bits close up, pairs first. */
 static inline const uint8_t *
 get_varint(const uint8_t *p, const uint8_t *end, uint64_t *v)
 {
-	uint64_t got;
+	uint64_t x, stop;
+	unsigned last;
 
-	if (p == end)
-		return NULL;
-	got = *p & 0x7f;
-	/* The tenth byte is a matter of taste. */
-	for (int shift = 7; *p++ & 0x80; shift += 7) {
-		if (p == end || shift == 63)
-			return NULL;
-		got |= (uint64_t)(*p & 0x7f) << shift;
+	if (p < end && *p < 0x80) {
+		*v = *p;
+		return p + 1;
 	}
-	*v = got;
-	return p;
+	if (end - p < 8)
+		return get_varint_near_end(p, end, v);
+	memcpy(&x, p, sizeof x);
+	x = le64toh(x);
+	stop = ~x & 0x8080808080808080;
+	if (!stop)
+		return get_varint_near_end(p, end, v);
+	last = (unsigned)__builtin_ctzll(stop); /* the highest bit of the last byte */
+	x &= (2ull << last) - 1;
+	x = (x & 0x007f007f007f007f) | (x & 0x7f007f007f007f00) >> 1;
+	x = (x & 0x00003fff00003fff) | (x & 0x3fff00003fff0000) >> 2;
+	*v = (x & 0x000000000fffffff) | (x & 0x0fffffff00000000) >> 4;
+	return p + (last >> 3) + 1;
 }
 
-static inline const uint8_t *
-get_bytes(const uint8_t *p, const uint8_t *end, struct str *s)
+static inline bool
+read_number(struct reader *r, uint64_t *v)
+{
+	const uint8_t *p = get_varint(r->p + 1, r->end, v);
+
+	return p && go_on(r, p);
+}
+
+static inline bool
+read_bytes(struct reader *r, struct str *s)
 {
 	uint64_t n;
+	const uint8_t *p = get_varint(r->p + 1, r->end, &n);
 
-	p = get_varint(p, end, &n);
-	if (!p || n > (uint64_t)(end - p))
-		return NULL;
+	if (!p || n > (uint64_t)(r->end - p))
+		return false;
 	*s = (struct str){ (const char *)p, (size_t)n };
-	return p + n;
-}
-
-/* `seen`: fields so far, by number: each may come once. */
-static inline const uint8_t *
-get_field(const uint8_t *p, const uint8_t *end, uint32_t *seen, struct field *f)
-{
-	unsigned tag = *p++;
-	uint32_t bit = 1u << (tag >> 3 & 31);
-
-	if (tag >= 0x80 || *seen & bit)
-		return NULL;
-	*seen |= bit;
-	f->tag = tag;
-	if ((tag & 7) == 2)
-		return get_bytes(p, end, &f->bytes);
-	return (tag & 7) == 0 ? get_varint(p, end, &f->number) : NULL;
+	return go_on(r, p + n);
 }
 
 /* ---- values; false: left to protobuf-c ---- */
@@ -96,89 +134,62 @@ TAKE_ENUM(take_payload_mode, PAYLOAD_MODE_TABLE, payload_mode)
 TAKE_ENUM(take_cancel_mode, CANCEL_MODE_TABLE, cancel_mode)
 TAKE_ENUM(take_level, DURABILITY_TABLE, durability)
 
-static inline bool
-take_idem(struct str s, struct str *out)
-{
-	*out = s;
-	return s.n <= IDEM_MAX;
-}
-
 /* ---- messages ---- */
 
 #define F_DELAY 3
 #define F_AT    4
 
-static inline bool
-take_update_field(const struct field *f, struct op_update *u)
+/* `field` is not the next, or was read and is as `take` wants it. */
+#define NUMBER_OR_NOT(r, field, take) \
+	((r)->tag != VARINT(field) || (read_number((r), &v) && (take)))
+#define BYTES_OR_NOT(r, field, to) ((r)->tag != BYTES(field) || read_bytes((r), (to)))
+
+/* What few ask for. */
+static bool
+get_update_rest(struct reader *r, struct op_update *u)
 {
-	switch (f->tag) {
-	case BYTES(1):
-		u->job.key = f->bytes;
-		return true;
-	case BYTES(2):
-		u->job.queue = f->bytes;
-		return true;
-	case VARINT(F_DELAY):
-	case VARINT(F_AT):
-		return take_ms(f->number, &u->when_ns);
-	case VARINT(5):
-		return take_update_mode(f->number, &u->mode);
-	case VARINT(6):
-		return take_bool(f->number, &u->if_pending);
-	case VARINT(7):
-		return take_ms(f->number, &u->slack_ns);
-	case VARINT(8):
-		return take_ms(f->number, &u->max_wait_ns);
-	case VARINT(9):
-		return take_ms(f->number, &u->align_ns);
-	case VARINT(10):
-		return take_bool(f->number, &u->align_exact);
-	case VARINT(11):
-		return take_payload_mode(f->number, &u->payload_mode);
-	case BYTES(12):
-		u->payload = f->bytes;
-		return true;
-	case VARINT(13):
-		return take_level(f->number, &u->level);
-	case BYTES(14):
-		return take_idem(f->bytes, &u->idem);
-	default:
-		return false;
-	}
+	uint64_t v;
+
+	return NUMBER_OR_NOT(r, 5, take_update_mode(v, &u->mode)) &&
+		NUMBER_OR_NOT(r, 6, take_bool(v, &u->if_pending)) &&
+		NUMBER_OR_NOT(r, 7, take_ms(v, &u->slack_ns)) &&
+		NUMBER_OR_NOT(r, 8, take_ms(v, &u->max_wait_ns)) &&
+		NUMBER_OR_NOT(r, 9, take_ms(v, &u->align_ns)) &&
+		NUMBER_OR_NOT(r, 10, take_bool(v, &u->align_exact)) &&
+		NUMBER_OR_NOT(r, 11, take_payload_mode(v, &u->payload_mode)) &&
+		BYTES_OR_NOT(r, 12, &u->payload) &&
+		NUMBER_OR_NOT(r, 13, take_level(v, &u->level)) && BYTES_OR_NOT(r, 14, &u->idem) &&
+		u->idem.n <= IDEM_MAX && at_end(r);
 }
 
-static bool
+static inline bool
 get_update(struct str msg, struct op_update *u)
 {
-	const uint8_t *p = (const uint8_t *)msg.p, *end = p + msg.n;
-	struct field f = { 0 };
-	uint32_t seen = 0;
-	unsigned when;
+	struct reader r = reader_of((const uint8_t *)msg.p, msg.n);
+	uint64_t v;
 
 	*u = (struct op_update){ .slack_ns = -1, .max_wait_ns = -1 };
-	while (p < end) {
-		p = get_field(p, end, &seen, &f);
-		if (!p || !take_update_field(&f, u))
-			return false;
-	}
-	when = seen >> F_DELAY & 3;
-	u->absolute = when == 2;
-	return when == 1 || when == 2;
+	if (!BYTES_OR_NOT(&r, 1, &u->job.key) || !BYTES_OR_NOT(&r, 2, &u->job.queue))
+		return false;
+	/* One of the two, with both the last would count. */
+	if (r.tag != VARINT(F_DELAY) && r.tag != VARINT(F_AT))
+		return false;
+	u->absolute = r.tag == VARINT(F_AT);
+	if (!read_number(&r, &v) || !take_ms(v, &u->when_ns))
+		return false;
+	return at_end(&r) || get_update_rest(&r, u);
 }
 
 /* Updates in the batch; 0 when there is anything else, or too many. */
 static size_t
 count_updates(struct str msg)
 {
-	const uint8_t *p = (const uint8_t *)msg.p, *end = p + msg.n;
+	struct reader r = reader_of((const uint8_t *)msg.p, msg.n);
 	struct str update;
 	size_t n = 0;
 
-	while (p < end) {
-		if (*p++ != BYTES(1))
-			return 0;
-		p = get_bytes(p, end, &update);
-		if (!p)
+	while (!at_end(&r)) {
+		if (r.tag != BYTES(1) || !read_bytes(&r, &update))
 			return 0;
 		n++;
 	}
@@ -190,14 +201,15 @@ get_batch(struct arena *a, struct str msg, struct request *out)
 {
 	size_t n = count_updates(msg);
 	struct op_update *v = n ? arena_alloc(a, n * sizeof *v) : NULL;
-	const uint8_t *p = (const uint8_t *)msg.p, *end = p + msg.n;
-	struct str update;
+	struct reader r = reader_of((const uint8_t *)msg.p, msg.n);
+	struct str update = STR_NONE;
 
 	if (!v)
 		return false;
 	for (size_t i = 0; i < n; i++) {
-		p = get_bytes(p + 1, end, &update);
-		wq_assert(p); /* counted */
+		bool counted = read_bytes(&r, &update);
+
+		wq_assert(counted);
 		if (!get_update(update, &v[i]))
 			return false;
 	}
@@ -207,49 +219,37 @@ get_batch(struct arena *a, struct str msg, struct request *out)
 	return true;
 }
 
-static inline bool
-take_cancel_field(const struct field *f, struct op_cancel *op)
-{
-	switch (f->tag) {
-	case BYTES(1):
-		op->job.key = f->bytes;
-		return true;
-	case BYTES(2):
-		op->job.queue = f->bytes;
-		return true;
-	case VARINT(3):
-		return take_cancel_mode(f->number, &op->mode);
-	case VARINT(4):
-		return take_ms(f->number, &op->timeout_ns);
-	case VARINT(5):
-		return take_level(f->number, &op->level);
-	case BYTES(6):
-		return take_idem(f->bytes, &op->idem);
-	default:
-		return false;
-	}
-}
-
 static bool
 get_cancel(struct str msg, struct op_cancel *op)
 {
-	const uint8_t *p = (const uint8_t *)msg.p, *end = p + msg.n;
-	struct field f = { 0 };
-	uint32_t seen = 0;
+	struct reader r = reader_of((const uint8_t *)msg.p, msg.n);
+	uint64_t v;
 
 	*op = (struct op_cancel){ .timeout_ns = -1 };
-	while (p < end) {
-		p = get_field(p, end, &seen, &f);
-		if (!p || !take_cancel_field(&f, op))
-			return false;
-	}
-	return true;
+	return BYTES_OR_NOT(&r, 1, &op->job.key) && BYTES_OR_NOT(&r, 2, &op->job.queue) &&
+		NUMBER_OR_NOT(&r, 3, take_cancel_mode(v, &op->mode)) &&
+		NUMBER_OR_NOT(&r, 4, take_ms(v, &op->timeout_ns)) &&
+		NUMBER_OR_NOT(&r, 5, take_level(v, &op->level)) && BYTES_OR_NOT(&r, 6, &op->idem) &&
+		op->idem.n <= IDEM_MAX && at_end(&r);
 }
 
-static bool
-get_operation(struct arena *a, unsigned tag, struct str msg, struct request *out)
+bool
+hot_decode(struct arena *a, const uint8_t *p, size_t n, struct request *out)
 {
-	switch (tag) {
+	struct reader r = reader_of(p, n);
+	struct str msg;
+	unsigned op;
+
+	out->id = 0;
+	out->run_token = 0;
+	if ((r.tag == VARINT(1) && !read_number(&r, &out->id)) ||
+		(r.tag == VARINT(2) && !read_number(&r, &out->run_token)))
+		return false;
+	op = r.tag;
+	/* A second operation would take the place of the first. */
+	if ((op & 7) != 2 || !read_bytes(&r, &msg) || !at_end(&r))
+		return false;
+	switch (op) {
 	case BYTES(12):
 		out->kind = REQ_UPDATE;
 		return get_update(msg, &out->update);
@@ -262,30 +262,6 @@ get_operation(struct arena *a, unsigned tag, struct str msg, struct request *out
 	default:
 		return false;
 	}
-}
-
-bool
-hot_decode(struct arena *a, const uint8_t *p, size_t n, struct request *out)
-{
-	const uint8_t *end = p + n;
-	struct field f = { 0 };
-	uint32_t seen = 0;
-	unsigned op = 0;
-
-	out->id = 0;
-	out->run_token = 0;
-	while (p < end) {
-		p = get_field(p, end, &seen, &f);
-		if (!p)
-			return false;
-		if (f.tag == VARINT(1))
-			out->id = f.number;
-		else if (f.tag == VARINT(2))
-			out->run_token = f.number;
-		else if (op || !get_operation(a, op = f.tag, f.bytes, out))
-			return false; /* a second operation would take the place of the first */
-	}
-	return op != 0;
 }
 
 /* ---- writing ---- */

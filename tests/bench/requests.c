@@ -208,10 +208,15 @@ static bool seed_fallback;
 static bool seed_cancelled[LOAD_CONNS_MAX]; /* the cancel has been sent, its update comes next */
 
 static uint8_t *
-seed_target(uint8_t *p, uint64_t key, unsigned level_field)
+seed_target(uint8_t *p, uint64_t key)
 {
-	p = seed_fallback ? put_key(p, key) : put_target(p, key);
-	*p++ = (uint8_t)(level_field << 3);
+	return seed_fallback ? put_key(p, key) : put_target(p, key);
+}
+
+static uint8_t *
+seed_level(uint8_t *p, unsigned field)
+{
+	*p++ = (uint8_t)(field << 3);
 	*p++ = 3; /* memory */
 	return p;
 }
@@ -219,7 +224,7 @@ seed_target(uint8_t *p, uint64_t key, unsigned level_field)
 static size_t
 seed_put_update(struct server *s, uint8_t *dst)
 {
-	uint8_t body[128], *p = seed_target(body, s->conn, 13), *to;
+	uint8_t body[128], *p = seed_target(body, s->conn), *to;
 
 	*p++ = 3 << 3 | 0;
 	p = put_varint(p, 3600000 + bench_below(&s->random, 1 << 10));
@@ -227,6 +232,7 @@ seed_put_update(struct server *s, uint8_t *dst)
 		*p++ = 7 << 3 | 0;
 		p = put_varint(p, 100000);
 	}
+	p = seed_level(p, 13);
 	to = put_head(s, dst + 1, 12, (size_t)(p - body));
 	memcpy(to, body, (size_t)(p - body));
 	return put_frame(dst, 1, to + (p - body));
@@ -235,12 +241,13 @@ seed_put_update(struct server *s, uint8_t *dst)
 static size_t
 seed_put_cancel(struct server *s, uint8_t *dst)
 {
-	uint8_t body[128], *p = seed_target(body, s->conn, 5), *to;
+	uint8_t body[128], *p = seed_target(body, s->conn), *to;
 
 	if (seed_op == SEED_CANCEL_WAIT_QUEUE) {
 		*p++ = 3 << 3 | 0;
 		*p++ = 1;
 	}
+	p = seed_level(p, 5);
 	to = put_head(s, dst + 1, 14, (size_t)(p - body));
 	memcpy(to, body, (size_t)(p - body));
 	return put_frame(dst, 1, to + (p - body));
