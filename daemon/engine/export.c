@@ -117,6 +117,8 @@ import_wrong(const struct engine *e, const struct job_saved *s)
 		return "a job comes in idle, armed or ready";
 	if (pending + (s->disable_depth > 0) + s->dead != 1)
 		return "a job comes in pending, disabled or dead, and one of them alone";
+	if (s->disable_depth > 0 && (s->n_parts > 0 || s->command || s->retry))
+		return "a disabled job has nothing to run: no payload, command or retry";
 	if (s->due_wall_ns < 0 || s->due_wall_ns > sat_add(e->now.wall_ns, DELAY_MAX_NS))
 		return "the deadline is not 1970 to 100 years from now";
 	if (!span_valid(s->delay_ns, -1) || !span_valid(s->slack_ns, 0) ||

@@ -1,4 +1,5 @@
 /* Jobs that go out as they are stored, and come in again. */
+#include "base/assert.h"
 #include "base/err.h"
 #include "model/rig.h"
 #include "unit/unit.h"
@@ -274,6 +275,170 @@ START_TEST(a_dead_job_comes_in_dead)
 }
 END_TEST
 
+/* Whatever may come in, and whatever is done to it then: nothing that the engine's own check would
+ * mind, now, after a restart, or when the same comes in again. */
+static const struct kind {
+	const char *name, *state;
+	enum job_state pending;
+	uint32_t disable_depth;
+	bool dead, retry, command, late, memory;
+	size_t n_parts;
+} kinds[] = {
+	{ "armed", "A", .pending = JOB_ARMED },
+	{ "armed with a payload", "A", .pending = JOB_ARMED, .n_parts = 2 },
+	{ "armed, in memory", "A", .pending = JOB_ARMED, .n_parts = 1, .memory = true },
+	{ "armed, a command", "A", .pending = JOB_ARMED, .n_parts = 2, .command = true },
+	{ "armed, a retry", "A", .pending = JOB_ARMED, .n_parts = 2, .retry = true },
+	{ "overdue", "R", .pending = JOB_ARMED, .n_parts = 1, .late = true },
+	{ "ready", "R", .pending = JOB_READY, .n_parts = 1 },
+	{ "ready, a retry", "R", .pending = JOB_READY, .n_parts = 1, .retry = true },
+	{ "disabled", "X", .pending = JOB_IDLE, .disable_depth = 1 },
+	{ "disabled twice", "X", .pending = JOB_IDLE, .disable_depth = 2 },
+	{ "disabled with a payload", NULL, .pending = JOB_IDLE, .disable_depth = 1, .n_parts = 1 },
+	{ "disabled with a command", NULL, .pending = JOB_IDLE, .disable_depth = 1, .n_parts = 2,
+		.command = true },
+	{ "disabled, a retry", NULL, .pending = JOB_IDLE, .disable_depth = 1, .retry = true },
+	{ "dead", "I", .pending = JOB_IDLE, .dead = true },
+	{ "dead with a payload", "I", .pending = JOB_IDLE, .dead = true, .n_parts = 2 },
+	{ "dead, a command", "I", .pending = JOB_IDLE, .dead = true, .n_parts = 2,
+		.command = true },
+	{ "dead and disabled", NULL, .pending = JOB_IDLE, .dead = true, .disable_depth = 1 },
+	{ "dead and armed", NULL, .pending = JOB_ARMED, .dead = true },
+	{ "nothing", NULL, .pending = JOB_IDLE },
+};
+
+static void
+bring_kind(struct rig *r, const struct kind *k)
+{
+	static const struct str parts[] = { STR("true\0"), STR("p") };
+	struct op_import op = a_job("k", r->now.wall_ns + (k->late ? -SEC : 5 * SEC));
+	const struct answer *a;
+
+	op.job.pending = k->pending;
+	op.job.disable_depth = k->disable_depth;
+	op.job.dead = k->dead;
+	op.job.retry = k->retry;
+	op.job.attempt = k->retry ? 2 : 0;
+	op.job.generation = 3;
+	op.job.command = k->command;
+	op.job.parts = parts;
+	op.job.n_parts = k->n_parts;
+	op.job.level = k->memory ? LEVEL_MEMORY : LEVEL_DEFAULT;
+	a = rig_answer(r, rig_send(r, EV_IMPORT, &op, 0));
+	ck_assert_ptr_nonnull(a);
+	ck_assert_msg(k->state ? a->r.status == ST_CREATED || a->r.status == ST_UNCHANGED
+			       : a->r.status == ST_INVALID,
+		"%s: %d %s", k->name, (int)a->r.status, a->r.message ? a->r.message : "");
+}
+
+enum {
+	DO_UPDATE,
+	DO_NOW,
+	DO_CANCEL,
+	DO_CANCEL_WAIT,
+	DO_CANCEL_KILL,
+	DO_FLUSH,
+	DO_FLUSH_NOW,
+	DO_DISABLE,
+	DO_ENABLE,
+	DO_KICK,
+	DO_DELETE,
+	DO_IMPORT,
+	DO_PASS,
+	DO_END,
+	DO_FAIL,
+	DO_RESTART,
+	DO_REBOOT,
+	DO_DRAIN,
+	DOES
+};
+
+static void
+do_to(struct rig *r, unsigned what, const struct kind *k)
+{
+	static const enum engine_event_kind events[] = { EV_DISABLE, EV_ENABLE, EV_KICK,
+		EV_DELETE };
+	struct rig_run *run = rig_running(r, "k");
+
+	switch (what) {
+	case DO_UPDATE:
+	case DO_NOW:
+		rig_update_payload(r, "k", what == DO_NOW ? 0 : 20 * SEC, "new");
+		break;
+	case DO_CANCEL:
+	case DO_CANCEL_WAIT:
+	case DO_CANCEL_KILL:
+		rig_cancel(r, "k",
+			what == DO_CANCEL                ? CANCEL_PLAIN
+				: what == DO_CANCEL_WAIT ? CANCEL_WAIT
+							 : CANCEL_KILL);
+		break;
+	case DO_FLUSH:
+	case DO_FLUSH_NOW:
+		rig_flush(r, "k", what == DO_FLUSH_NOW);
+		break;
+	case DO_DISABLE:
+	case DO_ENABLE:
+	case DO_KICK:
+	case DO_DELETE:
+		rig_job(r, events[what - DO_DISABLE], "k");
+		break;
+	case DO_IMPORT:
+		bring_kind(r, k);
+		break;
+	case DO_PASS:
+		rig_pass(r, 6 * SEC);
+		break;
+	case DO_END:
+	case DO_FAIL:
+		if (run)
+			rig_end_run(r, run, what == DO_END ? RUN_DONE : RUN_FAILED);
+		break;
+	case DO_RESTART:
+		rig_restart(r, SEC, true);
+		break;
+	case DO_REBOOT:
+		rig_restart(r, SEC, false);
+		break;
+	case DO_DRAIN:
+		rig_drain(r, "q", TIMERS_EXPEDITE, false);
+		break;
+	default:
+		ck_abort();
+	}
+	engine_verify(r->e);
+}
+
+START_TEST(whatever_comes_in_and_is_done_to_it_then)
+{
+	const struct kind *k = &kinds[_i];
+
+	for (unsigned what = 0; what < DOES * DOES; what++) {
+		struct rig r;
+
+		start(&r);
+		rig_queue_set(&r, "q", what % 2 ? "retention=0" : "retention=1h");
+		bring_kind(&r, k);
+		ck_assert_msg(strcmp(rig_state(&r, "k"), k->state ? k->state : "-") == 0, "%s: %s",
+			k->name, rig_state(&r, "k"));
+		engine_verify(r.e);
+		do_to(&r, what / DOES, k);
+		do_to(&r, what % DOES, k);
+		/* Usable still, by who lifts what disables it. */
+		for (int i = 0; i < 3; i++)
+			rig_job(&r, EV_ENABLE, "k");
+		while (rig_running(&r, "k"))
+			rig_end_run(&r, rig_running(&r, "k"), RUN_DONE);
+		rig_update(&r, "k", 0);
+		rig_finish(&r, "k");
+		engine_verify(r.e);
+		rig_restart(&r, 0, true);
+		engine_verify(r.e);
+		rig_done(&r);
+	}
+}
+END_TEST
+
 START_TEST(without_memory_nothing_is_left_of_it)
 {
 	struct op_import op;
@@ -313,6 +478,8 @@ main(void)
 	tcase_add_test(tc, an_answer_waits_for_the_disk_unless_the_job_is_never_stored);
 	tcase_add_test(tc, what_makes_no_sense_is_refused);
 	tcase_add_test(tc, a_dead_job_comes_in_dead);
+	tcase_add_loop_test(
+		tc, whatever_comes_in_and_is_done_to_it_then, 0, (int)ARRAY_SIZE(kinds));
 	tcase_add_test(tc, without_memory_nothing_is_left_of_it);
 	return unit_run(s);
 }
