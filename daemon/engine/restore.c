@@ -31,7 +31,10 @@ engine_restore_queue(struct engine *e, struct str name, const struct queue_setti
 		if (err < 0)
 			return err;
 	}
+	/* `default` is there already, and was made with other settings. */
+	queue_turn_leave(q);
 	q->s = *s;
+	pools_place_queue(e, q);
 	q->paused = paused;
 	q->dirty.stored = true;
 	return 0;

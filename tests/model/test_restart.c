@@ -241,6 +241,24 @@ START_TEST(G14_an_id_is_known_after_its_second_use_too)
 }
 END_TEST
 
+START_TEST(G14_the_queue_that_is_always_there_has_its_place_again)
+{
+	struct rig r;
+
+	start(&r, "handler=h");
+	rig_expect(&r, rig_queue_set(&r, "default", "handler=h priority=high reserve=yes"), ST_OK);
+	rig_update(&r, "default/late", SEC);
+	rig_restart(&r, 5 * SEC, SAME_BOOT);
+	engine_verify(r.e);
+	ck_assert_int_eq(rig_running(&r, "default/late")->action, ACTION_EXEC);
+	engine_verify(r.e);
+	rig_expect(&r, rig_queue_set(&r, "default", "action=lease handler="), ST_OK);
+	rig_restart(&r, 5 * SEC, SAME_BOOT);
+	engine_verify(r.e);
+	rig_done(&r);
+}
+END_TEST
+
 START_TEST(G14_a_memory_job_is_never_stored_a_stored_one_always)
 {
 	struct op_update op = rig_op("memory", 10 * SEC), both = rig_op("both", 10 * SEC);
@@ -321,6 +339,7 @@ main(void)
 	tcase_add_loop_test(tc, G14_dirty_things_can_be_taken_in_parts, 0, 2);
 	tcase_add_loop_test(tc, G14_any_part_of_the_changes_can_be_restored, 0, 15);
 	tcase_add_loop_test(tc, G14_an_id_is_known_after_its_second_use_too, 0, 2);
+	tcase_add_loop_test(tc, G14_the_queue_that_is_always_there_has_its_place_again, 0, 2);
 	tcase_add_loop_test(tc, G14_a_memory_job_is_never_stored_a_stored_one_always, 0, 2);
 	tcase_add_test(tc, G14_a_handover_and_a_sync_request_are_urgent);
 	return unit_run(s);
