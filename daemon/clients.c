@@ -7,8 +7,11 @@ open_session(void *ctx, struct conn *c, const struct peer *peer, struct moment n
 {
 	struct daemon *d = ctx;
 	struct session *s;
-	int r = session_new(d->svc, peer, now, &s);
+	struct peer p = *peer;
+	int r;
 
+	crew_peer(d->crew, &p);
+	r = session_new(d->svc, &p, now, &s);
 	if (r < 0)
 		return r;
 	session_set_user(s, c);

@@ -65,6 +65,7 @@ struct crew {
 	struct list members, shifts;
 	size_t n;
 	struct member *opening; /* whose session is being made */
+	const struct handler *opening_by;
 	bool stopping;
 	int64_t look_ns; /* of the present turn: when to look again */
 	struct moment now;
@@ -105,6 +106,8 @@ crew_new(struct daemon *d, struct crew **out)
 		x_free(c);
 		return err;
 	}
+	/* The first turn is not long in coming, whoever else has something to do. */
+	reactor(c)->timer_set(reactor(c)->ctx, c->timer, 0);
 	*out = c;
 	return 0;
 }
@@ -287,8 +290,10 @@ member_start(struct member *m, const struct handler *h)
 		return err;
 	}
 	m->c->opening = m;
+	m->c->opening_by = h;
 	err = conns_add(m->c->d->conns, pair[0], NULL);
 	m->c->opening = NULL;
+	m->c->opening_by = NULL;
 	return err;
 }
 
@@ -500,6 +505,31 @@ crew_turn(struct crew *c, struct moment now)
 }
 
 /* ---- sessions ---- */
+
+void
+crew_peer(struct crew *c, struct peer *peer)
+{
+	const struct handler *h = c ? c->opening_by : NULL;
+	const struct identity *who;
+
+	if (!h)
+		return;
+	/* As the kernel has it, it is ours: we have made both ends. */
+	peer->uid = (uid_t)-1;
+	peer->gid = (gid_t)-1;
+	peer->groups = NULL;
+	peer->n_groups = 0;
+	peer->works_on = str_from(c->opening->queue);
+	if (identity_get(&c->launcher.ids, h->user, h->group, clock_boot_ns(), &who) == 0) {
+		peer->uid = who->uid;
+		peer->gid = who->gid;
+		peer->groups = who->groups;
+		peer->n_groups = who->n_groups;
+	}
+	peer->pid = c->opening->pid;
+	snprintf(peer->address, sizeof peer->address, "worker pid=%d uid=%u", (int)peer->pid,
+		(unsigned)peer->uid);
+}
 
 void
 crew_session_opened(struct crew *c, struct session *s)

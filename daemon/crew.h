@@ -16,6 +16,7 @@
 #define WQD_CREW_H
 
 #include "base/clock.h"
+#include "base/peer.h"
 #include "service/session.h"
 
 struct daemon;
@@ -34,7 +35,11 @@ void
 crew_stop(struct crew *c);
 size_t
 crew_alive(const struct crew *c);
-/* While one is started: the session that has just been made is its. */
+/* While one is started: the connection that is being made is of the user that runs it, for its
+ * queue; otherwise `peer` stays as it is. What is put there is valid until the crew's next start. */
+void
+crew_peer(struct crew *c, struct peer *peer);
+/* Likewise: the session that has just been made is its. */
 void
 crew_session_opened(struct crew *c, struct session *s);
 void

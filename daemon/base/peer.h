@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/str.h"
+
 struct peer {
 	bool unix_socket;
 	uid_t uid; /* of a unix socket's peer when it connected; else (uid_t)-1 */
@@ -20,6 +22,8 @@ struct peer {
 	size_t names_n;
 	const gid_t *groups; /* of a unix socket's peer, besides `gid`; borrowed likewise */
 	size_t n_groups;
+	struct str
+		works_on; /* of a worker program of ours: its queue's inner name; borrowed likewise */
 };
 
 #endif

@@ -142,7 +142,7 @@ engine_restore_answer(struct engine *e, const struct answer_saved *s)
 	struct answer *a;
 	int err;
 
-	if (s->id.n == 0 || s->id.n > IDEM_MAX || answer_find(e, s->id) ||
+	if (s->id.n == 0 || s->id.n > IDEM_INNER || answer_find(e, s->id) ||
 		s->reply.queue.n > QUEUE_NAME_MAX || s->reply.key.n > KEY_MAX)
 		return ERR_DAMAGED;
 	err = answer_new(e, s->id, s->asked, &a);

@@ -17,7 +17,7 @@ ask_repeated(struct ask *a, struct str idem)
 
 	if (idem.n == 0)
 		return false;
-	if (idem.n > IDEM_MAX) {
+	if (idem.n > IDEM_INNER) {
 		ask_fail(a, ST_INVALID, "the idempotency id is longer than 64 bytes");
 		return true;
 	}

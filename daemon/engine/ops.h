@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/grants.h"
 #include "base/str.h"
 #include "engine/words.h"
 
@@ -17,7 +18,8 @@
 #define PAYLOAD_MAX  (1u << 20)                   /* bytes of a pending instance, all parts */
 #define DELAY_MAX_NS (36500ll * 86400 * NS_PER_S) /* 100 years */
 #define IDEM_MAX     64                           /* bytes of an idempotency id */
-#define COMMAND_MAX  (128u << 10)                 /* bytes of a command, with a NUL for each word */
+#define IDEM_INNER   (IDEM_MAX + 1 + NAMESPACE_NAME_MAX) /* the same inside, with its namespace */
+#define COMMAND_MAX  (128u << 10) /* bytes of a command, with a NUL for each word */
 
 /*
  * A queue name or key is acceptable: 1 to `max` bytes of valid UTF-8 without

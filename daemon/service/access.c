@@ -92,12 +92,37 @@ static const uint16_t filter_at[REQ_KIND_COUNT] = {
 	[REQ_WATCH] = offsetof(struct request, watch.queue),
 };
 
+static const uint16_t idem_at[REQ_KIND_COUNT] = {
+	[REQ_UPDATE] = offsetof(struct request, update.idem),
+	[REQ_CANCEL] = offsetof(struct request, cancel.idem),
+	[REQ_DELETE] = offsetof(struct request, job.idem),
+	[REQ_DISABLE] = offsetof(struct request, job.idem),
+	[REQ_ENABLE] = offsetof(struct request, job.idem),
+	[REQ_KICK] = offsetof(struct request, job.idem),
+	[REQ_COMPLETE] = offsetof(struct request, completion.idem),
+	[REQ_COMPLETE_ALL] = offsetof(struct request, completion.idem),
+	[REQ_COMPLETION_REINIT] = offsetof(struct request, completion.idem),
+	[REQ_FINISH] = offsetof(struct request, lease.idem),
+	[REQ_FAIL] = offsetof(struct request, lease.idem),
+	[REQ_RELEASE] = offsetof(struct request, lease.idem),
+};
+
+static struct str *
+text_at(struct request *r, uint16_t at)
+{
+	return at ? (struct str *)(void *)((char *)r + at) : NULL;
+}
+
+struct str *
+request_idem(struct request *r)
+{
+	return text_at(r, idem_at[r->kind]);
+}
+
 struct str *
 request_queue(struct request *r)
 {
-	uint16_t at = queue_at[r->kind] ? queue_at[r->kind] : filter_at[r->kind];
-
-	return at ? (struct str *)(void *)((char *)r + at) : NULL;
+	return text_at(r, queue_at[r->kind] ? queue_at[r->kind] : filter_at[r->kind]);
 }
 
 bool
@@ -239,6 +264,16 @@ is_member(const struct identity *id, const char *member)
 	return id->unix_socket && is_local_member(id, member);
 }
 
+/* The queue, by its inner name, is of the session's namespace. */
+static bool
+queue_space_is(const struct session *s, struct str inner)
+{
+	size_t n = inner.n - queue_name_outer(inner).n;
+
+	return n ? n - 1u == s->space_n && memcmp(inner.p, s->space, s->space_n) == 0
+		 : s->space_n == 0;
+}
+
 /* ---- roles ---- */
 
 static bool
@@ -323,6 +358,22 @@ look_at_names(struct session *s)
 		}
 }
 
+static size_t
+n_roles(const struct session *s)
+{
+	return s->svc->grants ? s->svc->grants->n_roles : 0;
+}
+
+/* It is the worker program of that queue, by its outer name. */
+static bool
+works_on(const struct session *s, struct str queue)
+{
+	struct str inner = s->works_on ? str_from(s->works_on) : STR_NONE;
+	struct str outer = queue_name_outer(inner);
+
+	return inner.n && str_eq(outer, queue) && queue_space_is(s, inner);
+}
+
 bool
 access_compute(struct session *s)
 {
@@ -332,13 +383,16 @@ access_compute(struct session *s)
 	const struct identity *id = &s->id;
 
 	*a = (struct access){ .all = NOTHING, .some = NOTHING };
-	for (size_t i = 0; g && i < g->n_roles; i++)
+	for (size_t i = 0; i < n_roles(s); i++)
 		if (has_role(s, &g->roles[i]))
 			add_role(s, &g->roles[i], i);
 	if (a->roles)
 		look_at_names(s);
-	if (!g || g->n_roles == 0)
+	/* A worker program has not got past the mode of a socket. */
+	if (n_roles(s) == 0 && !s->works_on)
 		a->all |= MAY_QUEUES;
+	if (s->works_on && queue_space_is(s, str_from(s->works_on)))
+		a->some |= MAY_WORK;
 	if (id->unix_socket && (id->uid == 0 || id->uid == svc->uid))
 		a->all |= MAY_QUEUES | MAY_ADMIN;
 	if (id->unix_socket && id->uid == svc->uid)
@@ -369,9 +423,11 @@ access_queue(struct session *s, struct str queue)
 		queue = STR("default");
 	if (queue.n == a->last_n && memcmp(queue.p, a->last, queue.n) == 0)
 		return a->last_may;
-	for (size_t i = 0; i < g->n_roles; i++)
+	for (size_t i = 0; i < n_roles(s); i++)
 		if ((a->roles >> i & 1) && one_matches(g->roles[i].queues, queue))
 			may |= may_of(&g->roles[i]);
+	if (works_on(s, queue))
+		may |= MAY_WORK;
 	if (queue.n <= QUEUE_NAME_MAX) {
 		memcpy(a->last, queue.p, queue.n);
 		a->last_n = (uint8_t)queue.n;
@@ -388,7 +444,7 @@ access_completion(struct session *s, struct str name, unsigned need)
 
 	if (a->completions)
 		return (a->some & need) == need;
-	for (size_t i = 0; i < g->n_roles; i++)
+	for (size_t i = 0; i < n_roles(s); i++)
 		if ((a->roles >> i & 1) && (may_of(&g->roles[i]) & need) == need &&
 			one_matches(g->roles[i].completions, name))
 			return true;
@@ -403,24 +459,29 @@ access_handler(const struct session *s, struct str handler)
 
 	if (a->handlers || handler.n == 0)
 		return true;
-	for (size_t i = 0; i < g->n_roles; i++)
+	for (size_t i = 0; i < n_roles(s); i++)
 		if ((a->roles >> i & 1) && (may_of(&g->roles[i]) & MAY_OPERATE) &&
 			one_matches(g->roles[i].handlers, handler))
 			return true;
 	return false;
 }
 
+const char *
+access_no_command(const struct session *s)
+{
+	if (!s->svc->allow_command)
+		return "the configuration allows no commands";
+	return s->access.all & MAY_COMMAND ? NULL
+					   : "commands are for the daemon's own user over a unix "
+					     "socket, and for who has a role that allows them";
+}
+
 bool
 access_sees(struct session *s, struct str inner)
 {
-	struct str outer = queue_name_outer(inner);
-	size_t space_n = inner.n - outer.n;
-
-	if (s->svc->spaces &&
-		(space_n ? space_n - 1u != s->space_n || memcmp(inner.p, s->space, s->space_n) != 0
-			 : s->space_n != 0))
+	if (s->svc->spaces && !queue_space_is(s, inner))
 		return false;
-	return access_queue(s, outer) & MAY_OBSERVE;
+	return access_queue(s, queue_name_outer(inner)) & MAY_OBSERVE;
 }
 
 /* All queues of a worker. */

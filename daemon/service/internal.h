@@ -120,6 +120,7 @@ struct session {
 	uint64_t subscription; /* ticket; 0: no worker */
 	char client[CLIENT_NAME_MAX + 1];
 	struct identity id;
+	char *works_on; /* owned; inner name of the queue whose worker program it is; NULL: none */
 	struct access access;
 	struct account *accounts[2]; /* of its identity, of its namespace; NULL: no limits */
 	char space[NAMESPACE_NAME_MAX];
@@ -218,6 +219,12 @@ bool
 request_filters(const struct request *r);
 struct str *
 request_completion(struct request *r);
+/* NULL: it takes no idempotency id. Those of a batch are its updates' own. */
+struct str *
+request_idem(struct request *r);
+/* NULL: the session may give commands of its own; or why not. */
+const char *
+access_no_command(const struct session *s);
 
 /* An update without a command is for the engine alone to judge: of this session now, no role, limit,
  * namespace, stop or failing store has anything to say about it. */
@@ -239,6 +246,9 @@ space_begin(struct service *svc);
 /* Names of the request become those of the session's namespace. NULL, or why it is INVALID. */
 const char *
 space_enter(struct session *s, struct request *r);
+/* It names, by the inner name, what is in a namespace: as exports have it, for who may export. */
+bool
+space_imports(const struct session *s, struct request *r);
 /* The session's namespace has its queue `default`. ST_OK or REFUSED_LIMIT. */
 enum status
 space_open(struct service *svc, struct session *s, struct moment now);

@@ -121,12 +121,12 @@ void
 op_import_job(struct service *svc, struct call *c)
 {
 	struct engine_event ev = { .kind = EV_IMPORT, .import = &c->req->import };
+	const char *no_command = c->req->import.job.command ? access_no_command(c->s) : NULL;
 
 	if (svc->stopping)
 		reply_status(c->s, c->req->id, ST_REFUSED_DRAINING, "the daemon is stopping");
-	else if (c->req->import.job.command && !svc->allow_command)
-		reply_status(
-			c->s, c->req->id, ST_UNAUTHORIZED, "the configuration allows no commands");
+	else if (no_command)
+		reply_status(c->s, c->req->id, ST_UNAUTHORIZED, no_command);
 	else if (svc->degraded && c->req->import.job.level != LEVEL_MEMORY)
 		reply_status(
 			c->s, c->req->id, ST_STORAGE_ERROR, "the store fails; nothing was changed");

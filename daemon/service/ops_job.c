@@ -54,12 +54,8 @@ update_status(
 		*why = "the daemon is stopping";
 		return ST_REFUSED_DRAINING;
 	}
-	if (u->command.n > 0 && !(svc->allow_command && (c->s->access.all & MAY_COMMAND))) {
-		*why = svc->allow_command ? "commands are for the daemon's own user over a unix "
-					    "socket, and for who has a role that allows them"
-					  : "the configuration allows no commands";
+	if (u->command.n > 0 && (*why = access_no_command(c->s)) != NULL)
 		return ST_UNAUTHORIZED;
-	}
 	if (svc->degraded && needs_store(svc, u)) {
 		*why = "the store fails; nothing was changed";
 		return ST_STORAGE_ERROR;

@@ -30,7 +30,11 @@ session_new(struct service *svc, const struct peer *peer, struct moment now, str
 	s->peer = *peer;
 	s->peer.names = NULL;
 	s->peer.groups = NULL;
-	if (identity_init(&s->id, peer) < 0) {
+	s->peer.works_on = STR_NONE;
+	if (peer->works_on.n)
+		s->works_on = x_strndup(peer->works_on.p, peer->works_on.n);
+	if ((peer->works_on.n && !s->works_on) || identity_init(&s->id, peer) < 0) {
+		x_free(s->works_on);
 		x_free(s);
 		return -ENOMEM;
 	}
@@ -78,6 +82,7 @@ session_free(struct session *s, struct moment now)
 	}
 	accounts_close(s);
 	identity_done(&s->id);
+	x_free(s->works_on);
 	list_del(&s->link);
 	svc->counters.connections--;
 	buf_done(&s->out);
@@ -235,9 +240,12 @@ may_ask(struct session *s, const struct request *r)
 static void
 apply_allowed(struct session *s, struct gathered *g, struct call *c)
 {
-	const char *why = s->svc->spaces ? space_enter(s, &g->req) : NULL;
+	bool inner = space_imports(s, &g->req);
+	const char *why = s->svc->spaces && !inner ? space_enter(s, &g->req) : NULL;
 	unsigned n = g->req.kind == REQ_UPDATE_BATCH ? (unsigned)g->req.batch.n : 1;
 
+	if (inner && !s->svc->spaces)
+		space_begin(s->svc);
 	if (why)
 		reply_status(s, g->req.id, ST_INVALID, why);
 	else if ((s->accounts[0] || s->accounts[1]) && !accounts_request(s, n, c->now))

@@ -1,19 +1,23 @@
 /*
  * Namespaces: the one place where names of clients become names of the engine.
  *
- *   queue       NAME of the client    "SPACE/NAME" inside
- *   completion  NAME                  " SPACE/NAME"
+ *   queue           NAME of the client    "SPACE/NAME" inside
+ *   completion      NAME                  " SPACE/NAME"
+ *   idempotency id  ID                    ID, zeros up to 64 bytes, its length, SPACE
  *
- * A queue's name holds no slash and a completion's does not begin with a space,
- * so who is in no namespace, or in another, can't name them. Replies carry what
- * stands behind the slash.
+ * A queue's name holds no slash, a completion's does not begin with a space and an
+ * id has no more than 64 bytes, so who is in no namespace, or in another, can't
+ * name them. Replies carry what stands behind the slash, and no ids.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "service/internal.h"
 #include "wire/arena.h"
+
+#define NO_ROOM "too much in one message"
 
 void
 space_begin(struct service *svc)
@@ -39,6 +43,26 @@ enter(struct session *s, struct str *name, const char *before, struct str empty)
 	return 0;
 }
 
+/* An id may be of any bytes: only its length keeps it apart from those of no namespace. */
+static const char *
+enter_idem(struct session *s, struct str *idem)
+{
+	char *p;
+
+	if (s->space_n == 0 || idem->n == 0)
+		return NULL;
+	wq_assert(idem->n <= IDEM_MAX);
+	p = arena_alloc(s->svc->arena, IDEM_MAX + 1u + s->space_n);
+	if (!p)
+		return NO_ROOM;
+	memcpy(p, idem->p, idem->n);
+	memset(p + idem->n, 0, IDEM_MAX - idem->n);
+	p[IDEM_MAX] = (char)idem->n;
+	memcpy(p + IDEM_MAX + 1, s->space, s->space_n);
+	*idem = (struct str){ p, IDEM_MAX + 1u + s->space_n };
+	return NULL;
+}
+
 static const char *
 enter_queue(struct session *s, struct str *name, bool filter)
 {
@@ -48,7 +72,7 @@ enter_queue(struct session *s, struct str *name, bool filter)
 		return NULL;
 	if (name->n + s->space_n + 1u > QUEUE_NAME_MAX)
 		return "the queue's name is too long in this namespace";
-	return enter(s, name, "", STR("default")) < 0 ? "too much in one message" : NULL;
+	return enter(s, name, "", STR("default")) < 0 ? NO_ROOM : NULL;
 }
 
 static const char *
@@ -60,7 +84,7 @@ enter_completion(struct session *s, struct str *name)
 		return NULL;
 	if (name->n + s->space_n + 2u > KEY_MAX)
 		return "the completion's name is too long in this namespace";
-	return enter(s, name, " ", STR_NONE) < 0 ? "too much in one message" : NULL;
+	return enter(s, name, " ", STR_NONE) < 0 ? NO_ROOM : NULL;
 }
 
 /* A batch's are refused each in its place: one that is no name stays as it is, which the engine
@@ -74,16 +98,16 @@ enter_batch(struct session *s, struct request *r)
 	for (size_t i = 0; i < r->batch.n; i++) {
 		struct str *name = &v[i].job.queue;
 
+		if (enter_idem(s, &v[i].idem))
+			return NO_ROOM;
 		/* Mostly they are all for one queue. */
 		if (to.n && str_eq(*name, from)) {
 			*name = to;
 			continue;
 		}
 		from = *name;
-		if (enter_queue(s, name, false)) {
+		if (enter_queue(s, name, false))
 			*name = STR("/");
-			continue;
-		}
 		to = *name;
 	}
 	return NULL;
@@ -98,7 +122,7 @@ enter_worker(struct session *s, struct op_subscribe *op)
 	if (op->n_queues == 0 && s->space_n > 0) {
 		queues = arena_alloc(s->svc->arena, sizeof *queues);
 		if (!queues)
-			return "too much in one message";
+			return NO_ROOM;
 		*queues = STR_NONE;
 		op->queues = queues;
 		op->n_queues = 1;
@@ -108,15 +132,38 @@ enter_worker(struct session *s, struct op_subscribe *op)
 	return why;
 }
 
+/* Those of which an import is made. */
+#define OF_IMPORT(kind) ((uint64_t)1 << (kind))
+static const uint64_t of_import = OF_IMPORT(REQ_QUEUE_CREATE) | OF_IMPORT(REQ_QUEUE_SHOW) |
+	OF_IMPORT(REQ_PAUSE) | OF_IMPORT(REQ_COMPLETE) | OF_IMPORT(REQ_COMPLETE_ALL) |
+	OF_IMPORT(REQ_COMPLETION_SHOW) | OF_IMPORT(REQ_IMPORT_JOB);
+_Static_assert(REQ_KIND_COUNT <= 64, "a bit for each kind of request");
+
+bool
+space_imports(const struct session *s, struct request *r)
+{
+	const struct str *name;
+
+	if (!(of_import >> r->kind & 1) || s->space_n > 0 || !(s->access.all & MAY_ADMIN))
+		return false;
+	name = request_completion(r);
+	if (name)
+		return !key_valid(*name) && completion_name_inner_valid(*name);
+	name = r->kind == REQ_IMPORT_JOB ? &r->import.job.queue : request_queue(r);
+	return !queue_name_valid(*name) && queue_name_inner_valid(*name);
+}
+
 const char *
 space_enter(struct session *s, struct request *r)
 {
-	struct str *name;
+	struct str *name = request_idem(r);
 
 	if (r->kind == REQ_SUBSCRIBE)
 		return enter_worker(s, &r->subscribe);
 	if (r->kind == REQ_UPDATE_BATCH)
 		return enter_batch(s, r);
+	if (name && enter_idem(s, name))
+		return NO_ROOM;
 	name = request_queue(r);
 	if (name)
 		return enter_queue(s, name, request_filters(r));

@@ -159,6 +159,28 @@ class Daemon:
             assert done.returncode == check, (args, done)
         return done
 
+    def open_to_all(self):
+        """Everybody may reach what is below our folder (but for the state)."""
+        os.chmod(self.root.parent, 0o755)
+        os.chmod(self.root, 0o755)
+        return self.root
+
+    def ctl_as(self, uid, *args):
+        """wqctl as another user (takes root), whoever may enter the build tree: a copy of the program
+        itself, where libtool has made a script for it, and of its library."""
+        bin = self.open_to_all() / "bin"
+        if not bin.exists():
+            bin.mkdir(mode=0o755)
+            real = WQCTL.parent / ".libs" / "wqctl"
+            shutil.copy(real if real.exists() else WQCTL, bin / "wqctl")
+            for lib in WQCTL.parent.glob(".libs/libwq.so.?"):
+                shutil.copy(lib, bin / lib.name)
+            for f in bin.iterdir():
+                f.chmod(0o755)
+        return subprocess.run([str(bin / "wqctl"), "--server", self.address, *map(str, args)],
+                              env={**os.environ, "LD_LIBRARY_PATH": str(bin)}, cwd="/", user=uid, group=uid,
+                              extra_groups=[], capture_output=True, text=True, check=False)
+
     def json(self, *args, check=0, **kw):
         done = self.ctl("--json", *args, check=check, **kw)
         return json.loads(done.stdout)

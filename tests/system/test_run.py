@@ -80,15 +80,12 @@ def test_bad_commands_are_refused(conn):
 
 def test_who_may_not(make_daemon):
     d = make_daemon('socket_mode = "0666"\n')
-    os.chmod(d.root, 0o755)
-    os.chmod(d.root.parent, 0o755)
     batch = pb.UpdateBatch(updates=[pb.Update(key=b"a", delay_ms=0, command=[b"true"]),
                                     pb.Update(key=b"b", delay_ms=0)])
     with d.conn() as c:
         assert [r.status for r in c.call(update_batch=batch).results] == [S.STATUS_CREATED] * 2
     if os.geteuid() == 0:
-        done = subprocess.run([str(WQCTL), "--server", d.address, "run", "--", "true"], user=65534, group=65534,
-                              extra_groups=[], capture_output=True, text=True, check=False)
+        done = d.ctl_as(65534, "run", "--", "true")
         assert done.returncode == 5 and "for the daemon's own user" in done.stderr, done
     d.write_conf('socket_mode = "0666"\nallow_command = "nobody"\n')
     d.ctl("reload", check=0)
