@@ -53,7 +53,7 @@ check_queue(const struct config *c, const struct config_queue *q)
 {
 	const char *why = NULL;
 
-	wq_assert(queue_name_valid(str_from(q->name)));
+	wq_assert(queue_name_inner_valid(str_from(q->name)));
 	wq_assert(queue_settings_check(&q->settings, &why) == 0);
 	if (q->settings.handler[0])
 		wq_assert(config_handler(c, str_from(q->settings.handler)));

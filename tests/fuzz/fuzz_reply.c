@@ -146,11 +146,18 @@ same_text(struct str s, const char *z)
 	wq_assert(strlen(z) == n && memcmp(z, n ? s.p : "", n) == 0);
 }
 
+/* Clients don't see in which namespace it is. */
+static void
+same_queue(struct str name, const char *z)
+{
+	same_text(queue_name_outer(name), z);
+}
+
 static void
 same_run(const struct run_record *r, const Wq__V1__Run *pb)
 {
 	same_bytes(r->key, pb->key);
-	same_text(r->queue, pb->queue);
+	same_queue(r->queue, pb->queue);
 	wq_assert(pb->generation == r->generation && pb->attempt == r->attempt);
 	wq_assert((int)pb->outcome == (int)r->outcome && pb->final == r->final);
 	wq_assert((r->exit_code >= 0) == (pb->has_exit_code_case != 0));
@@ -241,7 +248,7 @@ try_jobs(struct fuzz_in *in, struct wire_list *l, struct buf *out)
 	wq_assert(pb->id == 5 && pb->cursor == cursor && pb->n_jobs == n);
 	for (size_t i = 0; i < n; i++) {
 		same_bytes(put[i].key, pb->jobs[i]->key);
-		same_text(put[i].queue, pb->jobs[i]->queue);
+		same_queue(put[i].queue, pb->jobs[i]->queue);
 		wq_assert((int)pb->jobs[i]->state == (int)put[i].state);
 		same_deadline(put[i].has_deadline, put[i].deadline_wall_ns,
 			(int)pb->jobs[i]->has_deadline_ms_case, pb->jobs[i]->deadline_ms);

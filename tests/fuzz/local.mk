@@ -1,7 +1,7 @@
 # Fuzz targets. Each is built with replay.c, which make check runs over its seeds, and, after
 # configure --enable-fuzzers CC=clang, with libFuzzer: make fuzz FUZZ_SECONDS=300 searches with
 # each for so long; what it learns stays in the folder fuzz-corpus of the build tree.
-FUZZ_NAMES = client client_hot conf ctl frame hot reply session text wire
+FUZZ_NAMES = client client_hot conf ctl frame hot reply session text tls tokens wire
 FUZZ_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
 FUZZ_SECONDS = 60
 EXTRA_DIST += %reldir%/seeds %reldir%/make_seeds.py
@@ -52,6 +52,16 @@ UNIT_TESTS += %reldir%/replay_text
 %canon_reldir%_replay_text_CPPFLAGS = $(FUZZ_CPPFLAGS) -DFUZZ_SEEDS='"$(abs_srcdir)/%reldir%/seeds/text"'
 %canon_reldir%_replay_text_LDADD = client/libwqclient.la $(WQD_LIBS)
 
+UNIT_TESTS += %reldir%/replay_tls
+%canon_reldir%_replay_tls_SOURCES = %reldir%/fuzz_tls.c %reldir%/replay.c
+%canon_reldir%_replay_tls_CPPFLAGS = $(FUZZ_CPPFLAGS) -DFUZZ_SEEDS='"$(abs_srcdir)/%reldir%/seeds/tls"'
+%canon_reldir%_replay_tls_LDADD = $(WQD_LIBS)
+
+UNIT_TESTS += %reldir%/replay_tokens
+%canon_reldir%_replay_tokens_SOURCES = %reldir%/fuzz_tokens.c %reldir%/replay.c
+%canon_reldir%_replay_tokens_CPPFLAGS = $(FUZZ_CPPFLAGS) -DFUZZ_SEEDS='"$(abs_srcdir)/%reldir%/seeds/tokens"'
+%canon_reldir%_replay_tokens_LDADD = $(WQD_LIBS)
+
 UNIT_TESTS += %reldir%/replay_wire
 %canon_reldir%_replay_wire_SOURCES = %reldir%/fuzz_wire.c %reldir%/replay.c
 %canon_reldir%_replay_wire_CPPFLAGS = $(FUZZ_CPPFLAGS) -DFUZZ_SEEDS='"$(abs_srcdir)/%reldir%/seeds/wire"'
@@ -60,7 +70,8 @@ UNIT_TESTS += %reldir%/replay_wire
 .PHONY: fuzz
 if FUZZERS
 FUZZERS_BUILT = %reldir%/fuzz_client %reldir%/fuzz_client_hot %reldir%/fuzz_conf %reldir%/fuzz_ctl %reldir%/fuzz_frame %reldir%/fuzz_hot \
-	%reldir%/fuzz_reply %reldir%/fuzz_session %reldir%/fuzz_text %reldir%/fuzz_wire
+	%reldir%/fuzz_reply %reldir%/fuzz_session %reldir%/fuzz_text %reldir%/fuzz_tls %reldir%/fuzz_tokens \
+	%reldir%/fuzz_wire
 noinst_PROGRAMS += $(FUZZERS_BUILT)
 LIBFUZZER = $(AM_LDFLAGS) -fsanitize=fuzzer
 
@@ -108,6 +119,16 @@ LIBFUZZER = $(AM_LDFLAGS) -fsanitize=fuzzer
 %canon_reldir%_fuzz_text_CPPFLAGS = $(FUZZ_CPPFLAGS)
 %canon_reldir%_fuzz_text_LDFLAGS = $(LIBFUZZER)
 %canon_reldir%_fuzz_text_LDADD = client/libwqclient.la $(WQD_LIBS)
+
+%canon_reldir%_fuzz_tls_SOURCES = %reldir%/fuzz_tls.c
+%canon_reldir%_fuzz_tls_CPPFLAGS = $(FUZZ_CPPFLAGS)
+%canon_reldir%_fuzz_tls_LDFLAGS = $(LIBFUZZER)
+%canon_reldir%_fuzz_tls_LDADD = $(WQD_LIBS)
+
+%canon_reldir%_fuzz_tokens_SOURCES = %reldir%/fuzz_tokens.c
+%canon_reldir%_fuzz_tokens_CPPFLAGS = $(FUZZ_CPPFLAGS)
+%canon_reldir%_fuzz_tokens_LDFLAGS = $(LIBFUZZER)
+%canon_reldir%_fuzz_tokens_LDADD = $(WQD_LIBS)
 
 %canon_reldir%_fuzz_wire_SOURCES = %reldir%/fuzz_wire.c
 %canon_reldir%_fuzz_wire_CPPFLAGS = $(FUZZ_CPPFLAGS)

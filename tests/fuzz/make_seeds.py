@@ -2,8 +2,10 @@
 """Writes the seeds of the fuzz targets, those that are not findings: `make_seeds.py BUILD` from the
 top of the source tree, with proto/wq_pb2.py in BUILD. Seeds of findings are named finding-*.
 """
+import hashlib
 import os
 import random
+import ssl
 import sys
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seeds")
@@ -237,6 +239,53 @@ queue "default" { retention = 0 }
         put("conf", name, text)
 
 
+def tls_seeds():
+    """The first byte: what is tried, TLS 1.3 or 1.2; the second (raw, text): how it is cut."""
+    hello = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost")
+    try:
+        client.do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    hello = hello.read()
+    for version in (0, 1):
+        def seed(name, what, data):
+            put("tls", f"{name}-{3 - version}", bytes([2 * what + version]) + data)
+        for cut in (0, 1, 63):
+            seed(f"hello-{cut}", 0, bytes([cut]) + hello)
+        seed("hello-half", 0, b"\x3f" + hello[:100])
+        seed("plain", 0, b"\x3f" + framed(b"GET / HTTP/1.1\r\n\r\n"))
+        seed("ssl2", 0, b"\x3f\x80\x2e\x01\x03\x01\x00\x15\x00\x00\x00\x10" + b"r" * 37)
+        for what in (0, 1):
+            seed(f"alert-{what}", what, b"\x3f\x15\x03\x03\x00\x02\x02\x28")
+            seed(f"empty-records-{what}", what, b"\x3f" + b"\x17\x03\x03\x00\x00" * 40)
+            seed(f"long-record-{what}", what, b"\x3f\x16\x03\x03\xff\xff" + b"x" * 500)
+            seed(f"cipher-spec-{what}", what, b"\x3f" + b"\x14\x03\x03\x00\x01\x01" * 40)
+        for name, cut, record, n in (("bytes", 0, 0, 40), ("records", 255, 254, 3000), ("odd", 3, 16, 500)):
+            seed(f"text-{name}", 2, bytes([cut, record]) + bytes(range(256)) * (n // 256 + 1))
+            seed(f"changed-{name}", 3, bytes([cut, record, 40]) + b"t" * n)
+        dns = b"\x82\x0bexample.com\x81\x03a@b\x86\x05urn:w\x87\x04\x7f\0\0\1\x82\x03a\0b\x82\x02\xff\xfe"
+        seed("names", 4, b"\x00\x06worker" + bytes([0x30, len(dns)]) + dns)
+        seed("names-none", 4, b"\x00\x00")
+        seed("names-nul", 4, b"\x01\x03a\0b" + b"\x30\x00")
+        seed("names-bad-der", 4, b"\x03\x02cn\x30\x84\xff\xff\xff\xff\x82\x01a")
+
+
+def token_files():
+    def line(name, salt=b"\x07" * 16, token=b"0123456789abcdef"):
+        return f"{name} sha256:{salt.hex()}:{hashlib.sha256(salt + token).hexdigest()}\n"
+    good = line("ci") + "# of the night\n\n" + line("ops", token=b"another-token-here")
+    for name, text in (
+            ("empty", ""), ("good", good), ("no-end-of-line", good.rstrip()), ("twice", line("ci") * 2),
+            ("crlf", good.replace("\n", "\r\n")), ("upper", good.upper()), ("plain", "ci secret-of-the-ci\n"),
+            ("spaces", good.replace(" ", "  ")), ("no-name", line("")), ("short", good.replace("07:", ":")),
+            ("long-name", line("n" * 65)), ("longest-name", line("n" * 64)), ("nul", line("a\0b")),
+            ("utf8", line("ö")), ("space-in-name", line("a b")), ("comments", "#\n" * 200),
+            ("many", "".join(line(f"n{i}") for i in range(40))),
+            ("its-name", line("one that is surely known"))):
+        put("tokens", name, text)
+
+
 def main():
     sys.path.insert(0, os.path.join(sys.argv[1], "proto"))
     import wq_pb2
@@ -249,6 +298,8 @@ def main():
     sessions()
     texts()
     configurations()
+    tls_seeds()
+    token_files()
 
 
 if __name__ == "__main__":
