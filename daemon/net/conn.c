@@ -1,4 +1,3 @@
-
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -366,7 +365,7 @@ conn_settle(struct conn *c, struct moment now)
 
 	CHECK_OBJ(c, CONN_MAGIC);
 	if (c->state == CONN_SHAKING) {
-		shake_settle(c);
+		shake_settle(c, now);
 		return;
 	}
 	conn_flush(c);

@@ -13,7 +13,6 @@
 
 #define READ_MAX   (256u << 10) /* bytes of one read */
 #define FRAME_HEAD 5u           /* the longest length before a frame */
-#define KEEP_MAX   4096u        /* memory that an emptied buffer of an idle peer may keep */
 
 enum conn_state { CONN_SHAKING, CONN_OPEN, CONN_CLOSING, CONN_LINGER };
 
@@ -91,7 +90,7 @@ ssize_t
 shake_step(struct conn *c, ssize_t n);
 /* What it has to say goes out, and its input is waited for. The connection may be gone after. */
 void
-shake_settle(struct conn *c);
+shake_settle(struct conn *c, struct moment now);
 /* It goes on no more, done or not. Idempotent. */
 void
 shake_over(struct conn *c);

@@ -94,7 +94,7 @@ shake_step(struct conn *c, ssize_t n)
 }
 
 void
-shake_settle(struct conn *c)
+shake_settle(struct conn *c, struct moment now)
 {
 	struct buf nothing = buf_view(NULL, 0);
 
@@ -105,5 +105,5 @@ shake_settle(struct conn *c)
 		conn_gone(c);
 		return;
 	}
-	conn_set_timer(c, c->close_by_ns, clock_now());
+	conn_set_timer(c, c->close_by_ns, now);
 }

@@ -8,8 +8,6 @@
  * handshake's last words. */
 #define PIECE_MAX (16 * TLS_RECORD_MAX)
 #define RAW_MAX   (2 * PIECE_MAX)
-/* Memory that the emptied buffer of an idle peer may keep. */
-#define KEEP_MAX 4096u
 
 void
 stream_init(struct stream *s, int fd)
@@ -93,27 +91,28 @@ stream_recv_secure(struct stream *s, uint8_t *dst, size_t room, uint8_t *scratch
 	return -EPROTO;
 }
 
-void
-stream_shut(struct stream *s)
+static void
+say_end(struct stream *s)
 {
 	int err;
 
-	if (s->tls) {
-		tls_conn_end(s->tls, &s->raw);
-		send_raw(s, &err);
-	}
+	if (!s->tls)
+		return;
+	tls_conn_end(s->tls, &s->raw);
+	send_raw(s, &err);
+}
+
+void
+stream_shut(struct stream *s)
+{
+	say_end(s);
 	shutdown(s->fd, SHUT_WR);
 }
 
 void
 stream_done(struct stream *s)
 {
-	int err;
-
-	if (s->tls) {
-		tls_conn_end(s->tls, &s->raw);
-		send_raw(s, &err);
-	}
+	say_end(s);
 	tls_conn_free(s->tls);
 	close(s->fd);
 	buf_done(&s->raw);

@@ -25,6 +25,8 @@ struct stream {
 
 /* What one read may bring of encrypted bytes, so that its text is no more than `room`. */
 #define STREAM_ROOM_MIN (2 * TLS_RECORD_MAX)
+/* Memory that an emptied buffer of an idle peer may keep. */
+#define KEEP_MAX 4096u
 
 /* Takes the descriptor. */
 void
