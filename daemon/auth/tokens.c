@@ -182,7 +182,8 @@ fail(char *why, size_t size, const char *path, int err, const char *what)
 static int
 read_file(const char *path, char *dst, size_t *n, char *why, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	/* Without O_NONBLOCK the open of a pipe would wait for a writer. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 	ssize_t got = 0;
 	int err = 0;

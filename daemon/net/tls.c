@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <openssl/bio.h>
@@ -192,12 +193,30 @@ view_of(SSL_CTX *ctx, struct tls_view *v)
 	BN_free(serial);
 }
 
+/* The library would wait for somebody at the other end. */
+static int
+refuse_pipe(struct tls_error *err, const char *option, const char *path)
+{
+	struct stat sb;
+
+	if (!path || stat(path, &sb) < 0 || !S_ISFIFO(sb.st_mode))
+		return 0;
+	snprintf(err->text, sizeof err->text, "%s: %s: it is a pipe", option, path);
+	return ERR_NOT_OURS;
+}
+
 static int
 context_new(const struct tls_config *cfg, SSL_CTX **out, struct tls_view *v, struct tls_error *err)
 {
 	SSL_CTX *ctx;
-	int code = 0;
+	int code = refuse_pipe(err, "tls_cert", cfg->cert);
 
+	if (!code)
+		code = refuse_pipe(err, "tls_key", cfg->key);
+	if (!code)
+		code = refuse_pipe(err, "tls_client_ca", cfg->client_ca);
+	if (code)
+		return code;
 	ERR_clear_error();
 	ctx = SSL_CTX_new(TLS_server_method());
 	if (!ctx || !SSL_CTX_set_cipher_list(ctx, CIPHERS_12)) {

@@ -1,6 +1,6 @@
 /*
  * TLS: bytes of one side into bytes of the other. The only place that knows
- * OpenSSL. It does no I/O: what was read from a socket goes in, what is to be
+ * OpenSSL's TLS. It does no I/O: what was read from a socket goes in, what is to be
  * written comes out into a buffer, and everything that can be decrypted is
  * decrypted at once, so nothing is ever left inside that nobody asks for.
  *
@@ -41,7 +41,8 @@ struct tls_view {
 	int64_t not_after_s; /* Unix time */
 };
 
-/* -errno, ERR_BAD_VALUE: a file that is no PEM, a key that does not belong to the certificate. */
+/* -errno, ERR_BAD_VALUE: a file that is no PEM, a key that does not belong to the certificate,
+ * ERR_NOT_OURS: a pipe in place of a file. */
 int
 tls_new(const struct tls_config *cfg, struct tls **out, struct tls_error *err);
 /* For connections made from now on; on failure everything is as it was. */

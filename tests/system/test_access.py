@@ -178,6 +178,21 @@ def test_a_reload_changes_what_open_connections_may_do(make_daemon, tokens):
         c.wait_closed()
 
 
+def test_a_pipe_in_place_of_a_secret_holds_up_nothing(make_daemon, tmp):
+    pipe, nowhere = tmp / "pipe", tmp / "nowhere"
+    os.mkfifo(pipe)
+    d = make_daemon("")
+    for text, word in ((f'token_file = "{pipe}"\n', "token_file"),
+                       (f'tls_cert = "{pipe}"\ntls_key = "{nowhere}"\n', "tls_cert"),
+                       (f'tls_cert = "{nowhere}"\ntls_key = "{pipe}"\n', "tls_key"),
+                       (f'tls_cert = "{nowhere}"\ntls_key = "{nowhere}"\n'
+                        f'tls_client_ca = "{pipe}"\ntls_clients = "require"\n', "tls_client_ca")):
+        d.write_conf(text)
+        at = time.monotonic()
+        done = d.ctl("reload", check=1)
+        assert time.monotonic() - at < 20 and f"{word}: {pipe}" in done.stderr, done.stderr
+
+
 def test_a_role_that_makes_no_sense_is_refused(make_daemon, tmp):
     for text, word in ((role("r", allow=["observe"]), "members"),
                        (role("r", members=["unix"]), "allow"),
