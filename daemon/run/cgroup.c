@@ -229,26 +229,16 @@ cgroup_run_make(struct cgroup_tree *t, uint32_t pool, uint64_t run_id, uint64_t 
 	return 0;
 }
 
-static int
-open_in(const struct run_cgroup *c, const char *name, int flags)
-{
-	char path[CGROUP_PATH_MAX];
-
-	if (!c->path[0] || !join(path, c->path, name))
-		return -1;
-	return open(path, flags | O_CLOEXEC);
-}
-
 int
 cgroup_run_procs(const struct run_cgroup *c)
 {
-	return open_in(c, "cgroup.procs", O_WRONLY);
+	return c->path[0] ? file_open(c->path, "cgroup.procs", O_WRONLY) : -ENOENT;
 }
 
 int
 cgroup_run_cpu(const struct run_cgroup *c)
 {
-	return open_in(c, "cpu.stat", O_RDONLY);
+	return c->path[0] ? file_open(c->path, "cpu.stat", O_RDONLY) : -ENOENT;
 }
 
 void

@@ -42,8 +42,8 @@ cgroup_pool_memory(const struct cgroup_tree *t, uint32_t index);
 int
 cgroup_run_make(struct cgroup_tree *t, uint32_t pool, uint64_t run_id, uint64_t memory,
 	uint64_t processes, struct run_cgroup *out);
-/* Where the child writes itself in, and where its time is counted; -1: there is none. The caller
- * closes them. */
+/* Where the child writes itself in, and where its time is counted: the caller's to close, or
+ * -errno. */
 int
 cgroup_run_procs(const struct run_cgroup *c);
 int

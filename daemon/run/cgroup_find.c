@@ -23,7 +23,7 @@ file_get_fd(int fd, char *dst, size_t size)
 	return n;
 }
 
-static int
+int
 file_open(const char *dir, const char *name, int flags)
 {
 	char path[CGROUP_PATH_MAX + 64];

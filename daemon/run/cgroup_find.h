@@ -36,6 +36,9 @@ cgroup_parent(struct cgroup_dir *d);
 
 /* ---- small files ---- */
 
+/* `dir`/`name`; `dir` may be NULL. The descriptor or -errno. */
+int
+file_open(const char *dir, const char *name, int flags);
 /* The first bytes of `dir`/`name`, with a NUL behind; `dir` may be NULL. Length or -errno. */
 long
 file_get(const char *dir, const char *name, char *dst, size_t size);

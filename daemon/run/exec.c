@@ -142,15 +142,6 @@ signal_group(const struct run *run, int sig)
 		cgroup_run_kill(&run->cgroup);
 }
 
-static bool
-main_exited(const struct run *run)
-{
-	siginfo_t si = { 0 };
-
-	return waitid(P_PIDFD, (id_t)run->pidfd, &si, WEXITED | WNOHANG | WNOWAIT) < 0 ||
-		si.si_pid != 0;
-}
-
 static int64_t
 timeval_ns(struct timeval t)
 {
@@ -272,7 +263,7 @@ run_finish(struct run *run)
 static void
 stop(struct run *run, enum run_outcome why, int64_t grace_ns)
 {
-	if (main_exited(run))
+	if (process_exited(run->pidfd))
 		return;
 	run->why = why;
 	run->kill_at_ns = sat_add(clock_boot_ns(), grace_ns);
@@ -405,7 +396,7 @@ on_exit_ready(void *arg, unsigned ready)
 
 	(void)ready;
 	run_check(run);
-	if (!main_exited(run))
+	if (!process_exited(run->pidfd))
 		return;
 	if (run->state == RS_STARTING)
 		announce(run);
@@ -470,7 +461,7 @@ launch_in_pool(struct run *run, const struct run_start *start, const struct hand
 	}
 	if (err == 0 && run->cgroup.path[0]) {
 		pool.cgroup_fd = cgroup_run_procs(&run->cgroup);
-		err = pool.cgroup_fd < 0 ? -errno : 0;
+		err = pool.cgroup_fd < 0 ? pool.cgroup_fd : 0;
 	}
 	if (err) {
 		launch_failed(&run->failed, STEP_CGROUP, NULL, -err);

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/pidfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -42,6 +43,14 @@ is_running(pid_t pid)
 	running = poll(&p, 1, 0) == 0;
 	close(p.fd);
 	return running;
+}
+
+bool
+process_exited(int pidfd)
+{
+	siginfo_t si = { 0 };
+
+	return waitid(P_PIDFD, (id_t)pidfd, &si, WEXITED | WNOHANG | WNOWAIT) < 0 || si.si_pid != 0;
 }
 
 struct search {

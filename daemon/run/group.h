@@ -1,9 +1,14 @@
-/* Process groups, as far as the kernel lets one ask about them. */
+/* Processes and their groups, as far as the kernel lets one ask about them. */
 #ifndef WQD_RUN_GROUP_H
 #define WQD_RUN_GROUP_H
 
 #include <stdbool.h>
 #include <sys/types.h>
+
+/* Whether our child has ended, reaped or not. What is to happen to its group must happen before it
+ * is reaped: the zombie holds the group's number, so that nobody else can have it. */
+bool
+process_exited(int pidfd);
 
 /*
  * Both ask about a group whose number has not been given to others, which holds

@@ -121,14 +121,16 @@ look_for_hogs(struct ladder *l, int64_t now_ns, struct rung **hog, uint32_t *fou
 	uint32_t rank = 0;
 
 	list_each_safe(r, &l->rungs, struct rung, link) {
-		int64_t before = r->probe.cpu_ns, used;
+		int64_t used;
 
 		if (rank++ >= l->primes)
 			break;
 		if (r->hog)
 			continue;
-		r->wants = probe_look(&r->probe, now_ns);
-		*moved = *moved || r->probe.cpu_ns != before;
+		probe_look(&r->probe, now_ns);
+		/* Not since anybody looked: samples do, between our looks. */
+		*moved = *moved || r->probe.cpu_ns != r->seen_cpu_ns;
+		r->seen_cpu_ns = r->probe.cpu_ns;
 		used = r->probe.cpu_ns - r->prime_ns;
 		if (used >= hog_limit(r)) {
 			make_hog(l, r);
@@ -146,8 +148,7 @@ look_for_hogs(struct ladder *l, int64_t now_ns, struct rung **hog, uint32_t *fou
 static void
 look_at_filler(struct ladder *l, struct rung *r, int64_t now_ns)
 {
-	r->wants = probe_look(&r->probe, now_ns);
-	if (r->wants == 0 || r->probe.cpu_ns != r->idle_cpu_ns) {
+	if (probe_look(&r->probe, now_ns) == 0 || r->probe.cpu_ns != r->idle_cpu_ns) {
 		r->idle_cpu_ns = r->probe.cpu_ns;
 		r->idle_since_ns = now_ns;
 		return;
@@ -167,8 +168,7 @@ look_at_lifted(struct ladder *l, int64_t now_ns)
 
 	if (!r)
 		return;
-	r->wants = probe_look(&r->probe, now_ns);
-	if (r->wants > 0 && r->probe.cpu_ns - r->idle_cpu_ns < LADDER_LIFT_NS)
+	if (probe_look(&r->probe, now_ns) > 0 && r->probe.cpu_ns - r->idle_cpu_ns < LADDER_LIFT_NS)
 		return;
 	l->lifted = NULL;
 	r->idle_cpu_ns = r->probe.cpu_ns;

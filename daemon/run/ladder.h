@@ -39,9 +39,9 @@
 struct rung {
 	struct list link; /* ladder.rungs, in rank */
 	struct probe probe;
-	uint32_t wants;   /* processors, as last seen */
-	int64_t usual_ns; /* processor time that runs of its queue usually need; 0: not known */
-	int64_t prime_ns; /* probe.cpu_ns when it became a prime */
+	int64_t usual_ns;    /* processor time that runs of its queue usually need; 0: not known */
+	int64_t prime_ns;    /* probe.cpu_ns when it became a prime */
+	int64_t seen_cpu_ns; /* and when it was looked at for hogs */
 	/* since when it could not run */
 	int64_t idle_since_ns, idle_cpu_ns;
 	bool prime, hog;

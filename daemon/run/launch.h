@@ -26,7 +26,7 @@ struct launch_error {
 	char text[256]; /* a line for its output: what failed, on what, why */
 };
 
-/* What the pool has to say about a process. */
+/* What the pool, or the crew of a worker program, has to say about a process. */
 struct launch_pool {
 	bool low;      /* begins as nice as can be */
 	int nice;      /* besides the handler's */

@@ -215,10 +215,7 @@ machine_init(struct machine *m)
 	memset(m, 0, sizeof *m);
 	cgroup_find(&m->place);
 	m->loadavg_fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
-	if (sessions_are_groups(m))
-		m->no_ladder = "autogroup";
-	else if (!niceness_works())
-		m->no_ladder = "not permitted";
+	m->ladder = !sessions_are_groups(m) && niceness_works();
 	look_slowly(m);
 }
 
@@ -230,13 +227,20 @@ machine_done(struct machine *m)
 	m->loadavg_fd = -1;
 }
 
-void
-machine_look(struct machine *m, int64_t now_ns)
+uint32_t
+machine_processors(struct machine *m, int64_t now_ns)
 {
 	if (now_ns >= m->slow_at_ns) {
 		m->slow_at_ns = now_ns + SLOW_NS;
 		look_slowly(m);
 	}
+	return m->processors;
+}
+
+void
+machine_look(struct machine *m, int64_t now_ns)
+{
+	machine_processors(m, now_ns);
 	if (now_ns >= m->memory_at_ns) {
 		m->memory_at_ns = now_ns + MEMORY_NS;
 		m->memory_tight = memory_tight(m);

@@ -15,8 +15,7 @@ struct machine {
 	uint32_t allowed; /* runs that limits on processes leave room for; 0: no limit */
 	bool memory_tight;
 	int64_t slow_at_ns, memory_at_ns; /* when to look again; boot time */
-	/* Why there is no ladder; NULL: there is one. */
-	const char *no_ladder;
+	bool ladder;                      /* niceness works, and can be taken back */
 };
 
 void
@@ -26,6 +25,9 @@ machine_done(struct machine *m);
 /* Looks again at what its age calls for. */
 void
 machine_look(struct machine *m, int64_t now_ns);
+/* Processors, after a look when the last one is too long ago. */
+uint32_t
+machine_processors(struct machine *m, int64_t now_ns);
 /* Tasks of the whole machine on a processor or waiting for one, ourselves left out; -1: can't be
  * seen. About three microseconds. */
 int

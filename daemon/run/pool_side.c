@@ -133,8 +133,7 @@ side_processors(const struct pool_sides *p, const struct pool_side *side)
 static void
 side_settle(struct pool_sides *p, struct pool_side *side)
 {
-	ladder_set(
-		&side->ladder, side_processors(p, side), side->s.ladder && !p->machine.no_ladder);
+	ladder_set(&side->ladder, side_processors(p, side), side->s.ladder && p->machine.ladder);
 }
 
 int
@@ -220,11 +219,11 @@ sweep(struct pool_side *side, int64_t now_ns)
 	enum pool_probe worst = PROBE_CGROUP;
 
 	list_each(r, &side->ladder.rungs, struct rung, link) {
-		r->wants = probe_look(&r->probe, now_ns);
+		probe_look(&r->probe, now_ns);
 		if (r->hog)
-			s.hogs += r->wants;
+			s.hogs += r->probe.wants;
 		else
-			s.runnable += r->wants;
+			s.runnable += r->probe.wants;
 		s.memory += r->probe.memory;
 		if (probe_rank(&r->probe) > worst)
 			worst = probe_rank(&r->probe);
@@ -308,12 +307,13 @@ runnable_now(struct pool_sides *p, struct pool_side *side, int64_t now_ns)
 static bool
 memory_is_tight(const struct pool_sides *p, const struct pool_side *side)
 {
-	uint64_t used = side->memory;
+	uint64_t used;
 
 	if (p->machine.memory_tight || side->s.max_memory == 0)
 		return p->machine.memory_tight;
-	if (p->tree.on && cgroup_pool_memory(&p->tree, side->index) != UINT64_MAX)
-		used = cgroup_pool_memory(&p->tree, side->index);
+	used = cgroup_pool_memory(&p->tree, side->index);
+	if (used == UINT64_MAX)
+		used = side->memory;
 	return used / MEMORY_PERCENT >= side->s.max_memory / 100;
 }
 

@@ -97,7 +97,6 @@ probe_open(struct probe *p, pid_t pid, int cpu_fd)
 		.pid = pid,
 		.stat_fd = open_stat(pid),
 		.cpu_fd = cpu_fd,
-		.threads = 1,
 		.family_wait_ns = FAMILY_WAIT_MIN,
 	};
 	if (clock_getcpuclockid(pid, &p->clock) != 0)
@@ -219,22 +218,19 @@ family_runnable(struct probe *p, int64_t now_ns, struct family *f)
 	return f->runnable;
 }
 
-uint32_t
-probe_look(struct probe *p, int64_t now_ns)
+static uint32_t
+look(struct probe *p, int64_t now_ns)
 {
 	struct family f = { 0 };
 	uint32_t n, share;
 	struct state s;
 
-	if (p->pid == 0)
-		return 0;
 	if (!stat_of_fd(p->stat_fd, &s)) {
 		n = time_share(p, now_ns);
 		p->cpu_ns = p->share_ns;
 		return n;
 	}
 	n = s.letter == 'R';
-	p->threads = (uint32_t)s.threads;
 	if (p->cpu_fd < 0)
 		n += family_runnable(p, now_ns, &f);
 	if (p->cpu_fd >= 0 || s.threads > 1) {
@@ -244,4 +240,14 @@ probe_look(struct probe *p, int64_t now_ns)
 	p->memory = pages_bytes(s.pages + f.pages);
 	p->cpu_ns = p->cpu_fd >= 0 ? p->share_ns : ticks_ns(s.ticks + f.ticks);
 	return n;
+}
+
+uint32_t
+probe_look(struct probe *p, int64_t now_ns)
+{
+	if (p->pid != 0 && p->seen_ns != now_ns) {
+		p->seen_ns = now_ns;
+		p->wants = look(p, now_ns);
+	}
+	return p->wants;
 }

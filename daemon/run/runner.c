@@ -166,8 +166,9 @@ runner_sample(struct runner *r, uint32_t index, struct pool_sample *out)
 	return true;
 }
 
-const char *
-runner_no_ladder(const struct runner *r)
+uint32_t
+runner_processors(struct runner *r)
 {
-	return r->pools.machine.no_ladder;
+	CHECK_OBJ(r, RUNNER_MAGIC);
+	return machine_processors(&r->pools.machine, clock_boot_ns());
 }

@@ -5,7 +5,8 @@
  * A run is over when its main process has been reaped; a grandchild that holds
  * the pipe open does not hold that up. Each run has its own session, and so its
  * own process group; what leaves it by a setsid of its own is out of reach of
- * time limits and kills, unless runs have cgroups of their own (cgroup.h). State table in exec.c. Loop thread only.
+ * time limits and kills, unless runs have cgroups of their own (cgroup.h). State table in exec.c.
+ * Loop thread only.
  *
  * A run that did not start (`error` set) has one line as its output: what failed
  * and why. A file without "#!" is not run by a shell: ENOEXEC. A user or group
@@ -61,9 +62,9 @@ runner_set_pool(struct runner *r, uint32_t index, const char *name, const struct
 /* What can be seen of the pool's runs. False: nobody has set it. */
 bool
 runner_sample(struct runner *r, uint32_t index, struct pool_sample *out);
-/* Why runs have no ladder of niceness; NULL: they do. */
-const char *
-runner_no_ladder(const struct runner *r);
+/* Processors that we may use: affinity and quotas considered, looked at every ten seconds. */
+uint32_t
+runner_processors(struct runner *r);
 
 /*
  * Ends what an earlier daemon of this state directory left running: every process whose
