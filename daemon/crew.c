@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "engine/crew.h"
 #include "parts.h"
+#include "run/group.h"
 #include "run/launch.h"
 #include "run/process_use.h"
 
@@ -27,6 +28,7 @@
 #define PAUSE_MAX_NS (30 * NS_PER_S)
 #define STEADY_NS    (10 * NS_PER_S) /* a life longer than this was no crash at start */
 #define LAST_WORDS   200u
+#define PIPE_MAX     65536u
 #define LAST_WAIT_MS 1000
 
 enum member_state { COMING, ON, GOING, ENDING };
@@ -130,11 +132,11 @@ member_free(struct member *m)
 	x_free(m);
 }
 
+/* The whole group, which is its own from before its program began; while it is not reaped. */
 static void
 member_signal(struct member *m, int signo)
 {
-	if (kill(-m->pid, signo) < 0 && errno == ESRCH)
-		(void)kill(m->pid, signo);
+	(void)kill(-m->pid, signo);
 }
 
 static void
@@ -165,6 +167,16 @@ shift_of(struct crew *c, const char *queue)
 	return s;
 }
 
+/* The next one comes after a pause that doubles. */
+static void
+pause_more(struct shift *s, int64_t now_ns)
+{
+	s->pause_ns = s->pause_ns == 0 ? PAUSE_MIN_NS : 2 * s->pause_ns;
+	if (s->pause_ns > PAUSE_MAX_NS)
+		s->pause_ns = PAUSE_MAX_NS;
+	s->not_before_ns = now_ns + s->pause_ns;
+}
+
 /* Nobody told it to go. */
 static void
 member_crashed(struct member *m, int status)
@@ -172,13 +184,11 @@ member_crashed(struct member *m, int status)
 	struct shift *s = shift_of(m->c, m->queue);
 	char queue[4 * QUEUE_NAME_MAX + 8], said[4 * LAST_WORDS + 8];
 	int64_t now = clock_boot_ns();
-	bool steady = now - m->began_ns > STEADY_NS;
 
 	if (s) {
-		s->pause_ns = steady || s->pause_ns == 0 ? PAUSE_MIN_NS : 2 * s->pause_ns;
-		if (s->pause_ns > PAUSE_MAX_NS)
-			s->pause_ns = PAUSE_MAX_NS;
-		s->not_before_ns = now + s->pause_ns;
+		if (now - m->began_ns > STEADY_NS)
+			s->pause_ns = 0;
+		pause_more(s, now);
 	}
 	log_warn("worker_ended", "queue=%s handler=%s pid=%d %s=%d next_in_ms=%lld said=%s",
 		log_field(queue, sizeof queue, str_from(m->queue)), m->handler, (int)m->pid,
@@ -188,24 +198,21 @@ member_crashed(struct member *m, int status)
 		log_field(said, sizeof said, (struct str){ m->said, m->n_said }));
 }
 
+/* Once: it may write without end, and all that a pipe holds comes with one read. */
 static void
 member_read(struct member *m)
 {
-	char text[4096];
-	ssize_t n;
+	char text[PIPE_MAX];
+	ssize_t n = read(m->out, text, sizeof text);
 
-	while (m->out >= 0 && (n = read(m->out, text, sizeof text)) != 0) {
-		size_t keep = LAST_WORDS;
-
-		if (n < 0)
-			return;
-		keep = (size_t)n < keep ? (size_t)n : keep;
-		memcpy(m->said, text + (size_t)n - keep, keep);
-		m->n_said = keep;
+	if (n > 0) {
+		m->n_said = (size_t)n < LAST_WORDS ? (size_t)n : LAST_WORDS;
+		memcpy(m->said, text + (size_t)n - m->n_said, m->n_said);
+	} else if (n == 0) {
+		/* It has closed its output: nothing comes any more. */
+		reactor(m->c)->io_del(reactor(m->c)->ctx, m->out_io);
+		m->out_io = NULL;
 	}
-	/* It has closed its output: nothing comes any more. */
-	reactor(m->c)->io_del(reactor(m->c)->ctx, m->out_io);
-	m->out_io = NULL;
 }
 
 static void
@@ -222,11 +229,12 @@ on_exit_(void *arg, unsigned ready)
 	int status = 0;
 
 	(void)ready;
-	if (waitpid(m->pid, &status, WNOHANG) != m->pid)
+	if (!process_exited(m->pidfd))
 		return;
-	member_read(m);
 	/* What it has left behind in its group. */
-	(void)kill(-m->pid, SIGKILL);
+	member_signal(m, SIGKILL);
+	(void)waitpid(m->pid, &status, 0);
+	member_read(m);
 	if (!m->told)
 		member_crashed(m, status);
 	else
@@ -246,7 +254,7 @@ member_watch(struct member *m)
 		r->io_add(r->ctx, m->out, REACTOR_READ, on_output, m, &m->out_io) == 0;
 }
 
-static int
+static bool
 member_spawn(struct member *m, const struct handler *h, int sock, int out)
 {
 	struct run_start start = { .action = ACTION_LEASE,
@@ -259,49 +267,48 @@ member_spawn(struct member *m, const struct handler *h, int sock, int out)
 
 	if (!launch(&m->c->launcher, &start, h, out, &how, &got, &err)) {
 		log_warn("worker_not_started", "handler=%s error=\"%s\"", m->handler, err.text);
-		return err.error ? -err.error : -EIO;
+		return false;
 	}
 	m->pid = got.pid;
 	m->pidfd = got.pidfd;
-	return 0;
+	return true;
 }
 
-static int
+static bool
 member_start(struct member *m, const struct handler *h)
 {
-	int pair[2], out[2], err;
+	int pair[2], out[2];
+	bool ok;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-		return -errno;
+		return false;
 	if (pipe2(out, O_CLOEXEC | O_NONBLOCK) < 0) {
-		err = -errno;
 		close(pair[0]);
 		close(pair[1]);
-		return err;
+		return false;
 	}
 	(void)fcntl(out[1], F_SETFL, 0);
 	(void)fcntl(pair[1], F_SETFL, 0);
 	m->out = out[0];
-	err = member_spawn(m, h, pair[1], out[1]);
+	ok = member_spawn(m, h, pair[1], out[1]);
 	close(pair[1]);
 	close(out[1]);
-	if (err) {
+	if (!ok) {
 		close(pair[0]);
-		return err;
+		return false;
 	}
 	m->c->opening = m;
 	m->c->opening_by = h;
-	err = conns_add(m->c->d->conns, pair[0], NULL);
+	ok = conns_add(m->c->d->conns, pair[0], NULL) == 0;
 	m->c->opening = NULL;
 	m->c->opening_by = NULL;
-	return err;
+	return ok;
 }
 
 static void
 hire(struct crew *c, const struct crew_view *v, const struct handler *h, struct shift *s)
 {
 	struct member *m = x_zalloc(sizeof *m);
-	int err = -ENOMEM;
 
 	if (m) {
 		m->c = c;
@@ -313,8 +320,7 @@ hire(struct crew *c, const struct crew_view *v, const struct handler *h, struct 
 		snprintf(m->handler, sizeof m->handler, "%.*s", STR_ARG(v->handler));
 		list_append(&c->members, &m->link);
 		c->n++;
-		err = member_start(m, h);
-		if (err == 0 && member_watch(m))
+		if (member_start(m, h) && member_watch(m))
 			return;
 		if (m->pid > 0) {
 			member_signal(m, SIGKILL);
@@ -322,11 +328,7 @@ hire(struct crew *c, const struct crew_view *v, const struct handler *h, struct 
 		}
 		member_free(m);
 	}
-	s->pause_ns = s->pause_ns == 0 ? PAUSE_MIN_NS : 2 * s->pause_ns;
-	if (s->pause_ns > PAUSE_MAX_NS)
-		s->pause_ns = PAUSE_MAX_NS;
-	s->not_before_ns = c->now.boot_ns + s->pause_ns;
-	(void)err;
+	pause_more(s, c->now.boot_ns);
 }
 
 /* ---- looking ---- */
@@ -412,7 +414,6 @@ look_at(void *arg, const struct crew_view *v)
 	struct crew_state st = { .ready = v->ready };
 	struct member *coldest;
 	struct shift *s;
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
 	snprintf(queue, sizeof queue, "%.*s", STR_ARG(v->queue));
 	s = shift_of(c, queue);
@@ -428,7 +429,7 @@ look_at(void *arg, const struct crew_view *v)
 	st.most = h->workers_max && h->workers_max < v->max_active ? h->workers_max : v->max_active;
 	st.spare = h->workers_spare;
 	st.idle_timeout_ns = h->worker_idle_ns;
-	st.processors = cpus > 0 ? (uint32_t)cpus : 1;
+	st.processors = runner_processors(c->d->runner);
 	coldest = count(c, h, s, &st);
 	switch (crew_decide(&st)) {
 	case CREW_HIRE:

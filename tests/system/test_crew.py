@@ -1,5 +1,6 @@
 """Worker programs that the daemon keeps: docs/examples/worker.c as the program."""
 import os
+import re
 import signal
 import time
 
@@ -101,7 +102,8 @@ def test_a_stuck_one_is_ended_and_its_job_goes_to_another(make_daemon, tmp):
         until(lambda: c.stat()["workers"] == 1)
         c.update("k", 0, queue="q")
         until(lambda: c.stat()["leased"] == 1)
-        stuck, = children(d)
+        stuck = int(re.search(r"pid=(\d+)", c.get("k", "q").lease.holder).group(1))
+        assert stuck in children(d)
         os.kill(stuck, signal.SIGSTOP)
         last = until(lambda: (i := c.get("k", "q").last) and i.outcome == pb.RUN_OUTCOME_DONE and i)
         assert last.attempt == 2
@@ -130,3 +132,20 @@ def test_one_that_can_not_start_is_tried_again_with_pauses(make_daemon):
         time.sleep(2.5)
         assert c.get("k", "q").state == pb.JOB_STATE_READY
         assert 1 <= d.text().count("worker_not_started") <= 4
+
+
+def test_one_that_writes_without_end_holds_up_nobody(make_daemon):
+    flood = ("import fcntl, os\n"
+             "fcntl.fcntl(1, 1031, 1 << 20)  # F_SETPIPE_SZ: a read never finds it empty\n"
+             "os.fork(), os.fork()\n"
+             "while True: os.write(1, b'x' * (1 << 16))\n")
+    d = make_daemon(conf(command=("python3", "-c", flood), grace="300ms"))
+    with d.conn() as c:
+        c.update("k", 0, queue="q")
+        until(lambda: programs(c) == 1)
+        time.sleep(0.5)
+        for _ in range(20):
+            assert c.call(ping=pb.Ping()).status == pb.STATUS_OK
+    d.write_conf(queue("q"))
+    d.ctl("reload", check=0)
+    until(lambda: not children(d))
