@@ -17,7 +17,8 @@ struct quotas {
 	uint32_t requests_per_s;
 	uint32_t waiters;  /* requests that wait */
 	uint32_t watchers; /* streams of events */
-	uint64_t jobs;     /* of a namespace: known at once */
+	/* Known at once, in the namespace or where the role may submit; and their keys and payloads. */
+	uint64_t jobs, bytes;
 };
 
 /* Lists end with NULL; NULL: as the option's default has it. */

@@ -87,6 +87,10 @@ static const struct option role_rows[] = {
   "Requests of each member that wait at once. 0: no limit of its own." },
 { "max_watchers", OPT_NUMBER, AT(each.watchers), 0, 1024, "0", NULL, NULL, NULL, true,
   "Watches of each member at once. 0: no limit of its own." },
+{ "max_jobs", OPT_NUMBER, AT(each.jobs), 0, 1000000000, "0", NULL, NULL, NULL, true,
+  "While the queues of the role, in all of its namespaces together, know so many jobs, whoever made them, kept results included, its members make no new ones. 0: no limit of its own." },
+{ "max_bytes", OPT_SIZE, AT(each.bytes), 0, INT64_MAX, "0", NULL, NULL, NULL, true,
+  "The same of the bytes of keys and payloads in them. 0: no limit of its own." },
 };
 #undef AT
 #define AT(m) offsetof(struct grant_namespace, m), sizeof((struct grant_namespace *)0)->m
@@ -102,6 +106,8 @@ static const struct option namespace_rows[] = {
   "Watches at once. 0: no limit of its own." },
 { "max_jobs", OPT_NUMBER, AT(all.jobs), 0, 1000000000, "0", NULL, NULL, NULL, true,
   "Jobs known at once, kept results included. 0: no limit of its own." },
+{ "max_bytes", OPT_SIZE, AT(all.bytes), 0, INT64_MAX, "0", NULL, NULL, NULL, true,
+  "Bytes of keys and payloads at once. 0: no limit of its own." },
 };
 /* clang-format on */
 

@@ -153,7 +153,7 @@ import_place(struct engine *e, struct job *j, const struct job_saved *s)
 {
 	int64_t due_ns = s->absolute ? s->due_wall_ns : moment_boot(e->now, s->due_wall_ns);
 	struct payload *p;
-	int err = payload_of_parts(e, s->parts, s->n_parts, s->command, &p);
+	int err = payload_of_parts(e, j->q, s->parts, s->n_parts, s->command, &p);
 
 	if (err == 0 && s->pending == JOB_ARMED)
 		err = job_arm(e, j, s->absolute, due_ns);

@@ -64,13 +64,14 @@ ahead_found(struct engine *e, const struct queue *q, const struct job_name *name
 
 /* ---- payload.c ---- */
 
-/* One part. 0, -ENOMEM; ERR_LIMIT over the engine's bytes. */
+/* One part, for a job of `q`. 0, -ENOMEM; ERR_LIMIT over the engine's bytes. */
 int
-payload_new(struct engine *e, struct str part, struct payload **out);
+payload_new(struct engine *e, struct queue *q, struct str part, struct payload **out);
 /* `*p` may be NULL. Room for one more part is made; payload_push then can't fail. */
 int
 payload_grow(struct payload **p);
-/* Moves the parts of `from` to the end of `to`, which has room; frees `from`. */
+/* Moves the parts of `from` to the end of `to`, which has room and is of the same queue; frees
+ * `from`. */
 void
 payload_move(struct payload *to, struct payload *from);
 /* The first of the parts is a command that a runner can take as it is. */
@@ -78,8 +79,8 @@ bool
 payload_command_valid(const struct str *parts, size_t n);
 /* All of them, copied; NULL of none. 0, -ENOMEM, ERR_LIMIT. */
 int
-payload_of_parts(
-	struct engine *e, const struct str *parts, size_t n, bool command, struct payload **out);
+payload_of_parts(struct engine *e, struct queue *q, const struct str *parts, size_t n, bool command,
+	struct payload **out);
 /* All of `b` behind `a`, either may be NULL; when memory runs out `b` alone. */
 struct payload *
 payload_join(struct engine *e, struct payload *a, struct payload *b);

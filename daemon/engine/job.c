@@ -480,6 +480,7 @@ job_new(struct engine *e, struct queue *q, struct str key, struct job **out)
 	j->state = JS_I;
 	e->asked = j;
 	q->n_jobs++;
+	q->n_bytes += key.n;
 	e->stats.jobs++;
 	*out = j;
 	return 0;
@@ -495,6 +496,7 @@ job_settle(struct engine *e, struct job *j)
 	wq_assert(!s->payload && !s->run);
 	index_del(&e->keys, job_hash(e, j->q, job_key(j)), job_number(e, j));
 	j->q->n_jobs--;
+	j->q->n_bytes -= j->key_n;
 	e->stats.jobs--;
 	x_free(s->waits);
 	job_side(j)->waits = NULL;

@@ -185,6 +185,7 @@ queue_look(const struct engine *e, const struct queue *q, struct queue_view *v)
 		.name = q->name,
 		.settings = &q->s,
 		.jobs = q->n_jobs,
+		.bytes = q->n_bytes,
 		.armed = q->n_armed,
 		.ready = q->n_ready - held,
 		.held = held,

@@ -271,6 +271,7 @@ struct queue_view {
 	const struct queue_settings *settings;
 	uint64_t jobs; /* all known: armed + ready + held + running + kept */
 	uint64_t armed, ready, held, running;
+	uint64_t bytes; /* of keys and payloads */
 	bool paused, draining;
 	uint64_t workers;          /* subscribed */
 	uint64_t held_prefix;      /* of held: by the limit of their prefix */

@@ -1,7 +1,7 @@
 /*
  * Payloads: what a run gets on its standard input, as a list of parts. One part
- * is the usual case; appending updates gather more. Bytes are counted against
- * the engine's limit.
+ * is the usual case; appending updates gather more. Bytes are counted for the
+ * queue and against the engine's limit.
  */
 #include <errno.h>
 
@@ -40,7 +40,7 @@ payload_grow(struct payload **p)
 }
 
 int
-payload_new(struct engine *e, struct str part, struct payload **out)
+payload_new(struct engine *e, struct queue *q, struct str part, struct payload **out)
 {
 	struct payload *p;
 	char *copy;
@@ -54,7 +54,9 @@ payload_new(struct engine *e, struct str part, struct payload **out)
 		return -ENOMEM;
 	}
 	p->parts[p->n++] = (struct str){ copy, part.n };
+	p->q = q;
 	p->bytes = part.n;
+	q->n_bytes += part.n;
 	e->stats.bytes += part.n;
 	*out = p;
 	return 0;
@@ -63,7 +65,7 @@ payload_new(struct engine *e, struct str part, struct payload **out)
 void
 payload_move(struct payload *to, struct payload *from)
 {
-	wq_assert(to->cap - to->n >= from->n);
+	wq_assert(to->cap - to->n >= from->n && to->q == from->q);
 	memcpy(&to->parts[to->n], from->parts, from->n * sizeof from->parts[0]);
 	to->n += from->n;
 	to->bytes += from->bytes;
@@ -78,15 +80,15 @@ payload_command_valid(const struct str *parts, size_t n)
 }
 
 int
-payload_of_parts(
-	struct engine *e, const struct str *parts, size_t n, bool command, struct payload **out)
+payload_of_parts(struct engine *e, struct queue *q, const struct str *parts, size_t n, bool command,
+	struct payload **out)
 {
 	struct payload *p = NULL, *one = NULL;
 	int err;
 
 	*out = NULL;
 	for (size_t i = 0; i < n; i++) {
-		err = payload_new(e, parts[i], &one);
+		err = payload_new(e, q, parts[i], &one);
 		if (err == 0 && p && payload_grow(&p) < 0) {
 			payload_free(e, one);
 			err = -ENOMEM;
@@ -129,6 +131,7 @@ payload_free(struct engine *e, struct payload *p)
 		return;
 	for (uint32_t i = 0; i < p->n; i++)
 		x_free((char *)(uintptr_t)p->parts[i].p);
+	p->q->n_bytes -= p->bytes;
 	e->stats.bytes -= p->bytes;
 	x_free(p);
 }

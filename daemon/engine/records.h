@@ -93,7 +93,8 @@ struct dirty {
 /* ---- payloads ---- */
 
 struct payload {
-	size_t bytes; /* of all parts */
+	struct queue *q; /* whose bytes they are */
+	size_t bytes;    /* of all parts */
 	uint32_t n, cap;
 	bool command;       /* the first part is one, as in op_update */
 	struct str parts[]; /* each owned */
@@ -405,6 +406,7 @@ struct queue {
 	struct list of_engine;
 	uint64_t n_jobs, n_armed, n_ready, n_parked, n_running;
 	uint64_t n_kept;      /* of the ready: by their tenants */
+	uint64_t n_bytes;     /* of keys and payloads */
 	struct list ready;    /* FIFO */
 	struct list parked;   /* FIFO; became ready while draining, wait for the end of that */
 	uint32_t park_epoch;  /* one more: all that was parked is so no more */

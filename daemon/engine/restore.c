@@ -82,9 +82,9 @@ restore_running(struct engine *e, struct job *j, const struct job_saved *s)
 
 	if (!run)
 		return -ENOMEM;
-	err = alone
-		? payload_of_parts(e, s->parts, s->n_parts, s->command, &run->payload)
-		: payload_of_parts(e, s->run_parts, s->n_run_parts, s->run_command, &run->payload);
+	err = alone ? payload_of_parts(e, j->q, s->parts, s->n_parts, s->command, &run->payload)
+		    : payload_of_parts(
+			      e, j->q, s->run_parts, s->n_run_parts, s->run_command, &run->payload);
 	if (err < 0) {
 		job_run_free(e, run);
 		return err;
@@ -105,7 +105,8 @@ restore_pending(struct engine *e, struct job *j, const struct job_saved *s)
 	int err = 0;
 
 	if (s->pending != JOB_IDLE || s->dead)
-		err = payload_of_parts(e, s->parts, s->n_parts, s->command, job_payload_at(j));
+		err = payload_of_parts(
+			e, j->q, s->parts, s->n_parts, s->command, job_payload_at(j));
 	if (err < 0)
 		return err;
 	if (s->pending == JOB_ARMED)

@@ -213,22 +213,22 @@ payload_same(const struct payload *p, const struct op_update *op)
 }
 
 static int
-plan_command(struct plan *p, struct engine *e)
+plan_command(struct plan *p, struct engine *e, struct queue *q)
 {
 	const struct str parts[] = { p->op->command, p->op->payload };
 
-	return payload_of_parts(e, parts, p->op->payload.n > 0 ? 2 : 1, true, &p->payload);
+	return payload_of_parts(e, q, parts, p->op->payload.n > 0 ? 2 : 1, true, &p->payload);
 }
 
 static int
-plan_replace(struct plan *p, struct engine *e, const struct payload *now)
+plan_replace(struct plan *p, struct engine *e, struct queue *q, const struct payload *now)
 {
 	p->applies = !payload_same(now, p->op);
 	if (!p->applies)
 		return 0;
 	if (p->op->command.n > 0)
-		return plan_command(p, e);
-	return p->op->payload.n > 0 ? payload_new(e, p->op->payload, &p->payload) : 0;
+		return plan_command(p, e, q);
+	return p->op->payload.n > 0 ? payload_new(e, q, p->op->payload, &p->payload) : 0;
 }
 
 static int
@@ -237,7 +237,7 @@ plan_append(struct plan *p, struct engine *e, struct queue *q, struct payload *n
 	p->applies = true;
 	if (now && (now->n >= q->s.max_parts || now->bytes + p->op->payload.n > PAYLOAD_MAX))
 		return ERR_LIMIT;
-	return payload_new(e, p->op->payload, &p->payload);
+	return payload_new(e, q, p->op->payload, &p->payload);
 }
 
 static int
@@ -249,11 +249,11 @@ plan_payload(struct plan *p, struct engine *e, struct queue *q, struct job *j)
 		return 0;
 	switch (p->op->payload_mode) {
 	case PAYLOAD_KEEP:
-		return p->op->command.n > 0 ? plan_replace(p, e, now) : 0;
+		return p->op->command.n > 0 ? plan_replace(p, e, q, now) : 0;
 	case PAYLOAD_APPEND:
 		return plan_append(p, e, q, now);
 	case PAYLOAD_REPLACE:
-		return plan_replace(p, e, now);
+		return plan_replace(p, e, q, now);
 	}
 	return 0;
 }

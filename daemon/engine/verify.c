@@ -4,7 +4,7 @@
 #include "engine/internal.h"
 
 struct tally {
-	uint64_t jobs, armed, ready, parked, running, records;
+	uint64_t bytes, jobs, armed, ready, parked, running, records;
 };
 
 static void
@@ -65,8 +65,18 @@ verify_job_records(const struct job *j)
 }
 
 static void
+count_payload(struct tally *t, const struct job *j, const struct payload *p)
+{
+	wq_assert(!p || p->q == j->q);
+	t->bytes += p ? p->bytes : 0;
+}
+
+static void
 count_job(struct tally *t, const struct job *j)
 {
+	t->bytes += job_key(j).n;
+	count_payload(t, j, job_payload(j));
+	count_payload(t, j, side_of(j)->run ? side_of(j)->run->payload : NULL);
 	t->armed += job_pend(j) == PEND_TIMER;
 	t->ready += job_pend(j) == PEND_READY;
 	t->parked += job_pend(j) == PEND_READY && side_of(j)->parked == j->q->park_epoch;
@@ -157,7 +167,7 @@ verify_queue(const struct engine *e, const struct queue *q, struct tally *all)
 			t.records++;
 		n++;
 	}
-	wq_assert(n == q->n_jobs);
+	wq_assert(n == q->n_jobs && t.bytes == q->n_bytes);
 	wq_assert(t.armed == q->n_armed && t.ready == q->n_ready);
 	wq_assert(t.parked == q->n_parked && t.running == q->n_running);
 	wq_assert(q->draining || q->n_parked == 0);

@@ -264,9 +264,8 @@ is_member(const struct identity *id, const char *member)
 	return id->unix_socket && is_local_member(id, member);
 }
 
-/* The queue, by its inner name, is of the session's namespace. */
-static bool
-queue_space_is(const struct session *s, struct str inner)
+bool
+access_space_is(const struct session *s, struct str inner)
 {
 	size_t n = inner.n - queue_name_outer(inner).n;
 
@@ -371,7 +370,7 @@ works_on(const struct session *s, struct str queue)
 	struct str inner = s->works_on ? str_from(s->works_on) : STR_NONE;
 	struct str outer = queue_name_outer(inner);
 
-	return inner.n && str_eq(outer, queue) && queue_space_is(s, inner);
+	return inner.n && str_eq(outer, queue) && access_space_is(s, inner);
 }
 
 bool
@@ -391,7 +390,7 @@ access_compute(struct session *s)
 	/* A worker program has not got past the mode of a socket. */
 	if (n_roles(s) == 0 && !s->works_on)
 		a->all |= MAY_QUEUES;
-	if (s->works_on && queue_space_is(s, str_from(s->works_on)))
+	if (s->works_on && access_space_is(s, str_from(s->works_on)))
 		a->some |= MAY_WORK;
 	if (id->unix_socket && (id->uid == 0 || id->uid == svc->uid))
 		a->all |= MAY_QUEUES | MAY_ADMIN;
@@ -466,6 +465,22 @@ access_handler(const struct session *s, struct str handler)
 	return false;
 }
 
+bool
+access_counts(const struct session *s, struct str inner)
+{
+	const struct grants *g = s->svc->grants;
+	struct str outer = queue_name_outer(inner), space = STR("-");
+
+	if (outer.n < inner.n)
+		space = (struct str){ inner.p, inner.n - outer.n - 1 };
+	for (size_t i = 0; i < n_roles(s); i++)
+		if ((s->access.roles >> i & 1) && (may_of(&g->roles[i]) & MAY_SUBMIT) &&
+			one_matches(g->roles[i].namespaces, space) &&
+			one_matches(g->roles[i].queues, outer))
+			return true;
+	return false;
+}
+
 const char *
 access_no_command(const struct session *s)
 {
@@ -479,7 +494,7 @@ access_no_command(const struct session *s)
 bool
 access_sees(struct session *s, struct str inner)
 {
-	if (s->svc->spaces && !queue_space_is(s, inner))
+	if (s->svc->spaces && !access_space_is(s, inner))
 		return false;
 	return access_queue(s, queue_name_outer(inner)) & MAY_OBSERVE;
 }

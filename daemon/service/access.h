@@ -83,6 +83,12 @@ bool
 access_completion(struct session *s, struct str name, unsigned need);
 bool
 access_handler(const struct session *s, struct str handler);
+/* The queue, by its inner name, is of the session's namespace. */
+bool
+access_space_is(const struct session *s, struct str inner);
+/* One of its roles lets its members submit there: what the role's limits of jobs and bytes count. */
+bool
+access_counts(const struct session *s, struct str inner);
 /* The session may see that there is such a queue, by its inner name. */
 bool
 access_sees(struct session *s, struct str inner);

@@ -7,13 +7,24 @@
 #include "base/assert.h"
 #include "service/internal.h"
 
-/* At its limit a namespace's queues are counted no more often than this. */
-#define COUNT_EACH_NS (2 * NS_PER_MS)
+/* At a limit its queues are counted no more often than this, and later the more there are. */
+#define COUNT_EACH_NS  (2 * NS_PER_MS)
+#define COUNT_QUEUE_NS 1000
+#define MADE_KEY       32 /* bytes of a key that the engine makes */
+
+enum { OF_IDENTITY, OF_SPACE };
 
 /* ---- which ---- */
 
 static void
 least(uint32_t *to, uint32_t limit)
+{
+	if (limit > 0 && (*to == 0 || limit < *to))
+		*to = limit;
+}
+
+static void
+least64(uint64_t *to, uint64_t limit)
 {
 	if (limit > 0 && (*to == 0 || limit < *to))
 		*to = limit;
@@ -35,17 +46,20 @@ quotas_of_session(const struct session *s)
 		least(&q.requests_per_s, each->requests_per_s);
 		least(&q.waiters, each->waiters);
 		least(&q.watchers, each->watchers);
+		least64(&q.jobs, each->jobs);
+		least64(&q.bytes, each->bytes);
 	}
 	return q;
 }
 
 static struct quotas
-quotas_of_space(const struct service *svc, const char *space)
+quotas_of_space(const struct session *s)
 {
-	const struct grants *g = svc->grants;
+	const struct grants *g = s->svc->grants;
+	struct str space = { s->space, s->space_n };
 
 	for (size_t i = 0; g && i < g->n_namespaces; i++)
-		if (strcmp(g->namespaces[i].name, space) == 0)
+		if (str_eq(str_from(g->namespaces[i].name), space))
 			return g->namespaces[i].all;
 	return (struct quotas){ 0 };
 }
@@ -53,7 +67,19 @@ quotas_of_space(const struct service *svc, const char *space)
 static bool
 limits(const struct quotas *q)
 {
-	return q->connections || q->requests_per_s || q->waiters || q->watchers || q->jobs;
+	return q->connections || q->requests_per_s || q->waiters || q->watchers || q->jobs ||
+		q->bytes;
+}
+
+/* Whether there is room under another limit is counted anew. */
+static void
+account_limit(struct account *a, const struct quotas *max)
+{
+	if (a->max.jobs != max->jobs || a->max.bytes != max->bytes) {
+		a->room = (struct store_use){ 0 };
+		a->count_again_ns = 0;
+	}
+	a->max = *max;
 }
 
 static struct account *
@@ -63,7 +89,7 @@ account_get(struct service *svc, const char *name, const struct quotas *max)
 
 	list_each(old, &svc->accounts, struct account, link)
 		if (strcmp(old->name, name) == 0) {
-			old->max = *max;
+			account_limit(old, max);
 			return old;
 		}
 	a = x_zalloc(sizeof *a);
@@ -77,16 +103,30 @@ account_get(struct service *svc, const char *name, const struct quotas *max)
 }
 
 static void
+account_free(struct account *a)
+{
+	wq_assert(a->connections == 0 && a->waiters == 0 && a->watchers == 0);
+	list_del(&a->link);
+	x_free(a);
+}
+
+static void
 account_leave(struct account **at)
 {
 	struct account *a = *at;
 
 	*at = NULL;
-	if (!a || --a->connections > 0)
-		return;
-	wq_assert(a->waiters == 0 && a->watchers == 0);
-	list_del(&a->link);
-	x_free(a);
+	if (a && --a->connections == 0 && a->max.requests_per_s == 0)
+		account_free(a);
+}
+
+/* Those that nobody uses any more, and whose bucket is full again. */
+static void
+accounts_sweep(struct service *svc, struct moment now)
+{
+	list_each_safe(a, &svc->accounts, struct account, link)
+		if (a->connections == 0 && now.boot_ns - a->filled_ns >= NS_PER_S)
+			account_free(a);
 }
 
 static bool
@@ -107,16 +147,14 @@ account_join(struct session *s, size_t i, const char *name, const struct quotas 
 bool
 accounts_open(struct session *s, struct moment now)
 {
-	char name[128], space[NAMESPACE_NAME_MAX + 1];
-	struct quotas own = quotas_of_session(s), all;
+	char name[128];
+	struct quotas own = quotas_of_session(s), all = quotas_of_space(s);
 
-	(void)now;
+	accounts_sweep(s->svc, now);
 	identity_text(&s->id, name, sizeof name);
-	snprintf(space, sizeof space, "%.*s", (int)s->space_n, s->space);
-	all = quotas_of_space(s->svc, space);
-	if (account_join(s, 0, name, &own)) {
-		snprintf(name, sizeof name, "namespace:%s", space);
-		if (account_join(s, 1, name, &all))
+	if (account_join(s, OF_IDENTITY, name, &own)) {
+		snprintf(name, sizeof name, "namespace:%.*s", (int)s->space_n, s->space);
+		if (account_join(s, OF_SPACE, name, &all))
 			return true;
 	}
 	s->svc->counters.refused_connections++;
@@ -135,20 +173,20 @@ void
 accounts_renew(struct service *svc)
 {
 	list_each(s, &svc->sessions, struct session, link) {
-		char space[NAMESPACE_NAME_MAX + 1];
+		struct quotas own = quotas_of_session(s), all = quotas_of_space(s);
 
-		if (s->accounts[0])
-			s->accounts[0]->max = quotas_of_session(s);
-		snprintf(space, sizeof space, "%.*s", (int)s->space_n, s->space);
-		if (s->accounts[1])
-			s->accounts[1]->max = quotas_of_space(svc, space);
+		if (s->accounts[OF_IDENTITY])
+			account_limit(s->accounts[OF_IDENTITY], &own);
+		if (s->accounts[OF_SPACE])
+			account_limit(s->accounts[OF_SPACE], &all);
 	}
 }
 
 void
 accounts_free(struct service *svc)
 {
-	wq_assert(list_empty(&svc->accounts));
+	list_each_safe(a, &svc->accounts, struct account, link)
+		account_free(a);
 }
 
 /* ---- how much ---- */
@@ -215,44 +253,122 @@ accounts_watcher(struct session *s, int by)
 	return true;
 }
 
-/* ---- jobs of a namespace ---- */
+/* ---- what is kept ---- */
 
 struct count {
 	const struct session *s;
-	uint64_t jobs;
+	size_t which;
+	struct store_use use;
+	uint64_t queues;
 };
 
 static bool
 count_queue(void *arg, const struct queue_view *q)
 {
 	struct count *c = arg;
-	struct str outer = queue_name_outer(q->name);
-	size_t n = q->name.n - outer.n;
 
-	if (n ? n - 1 == c->s->space_n && memcmp(q->name.p, c->s->space, n - 1) == 0
-	      : c->s->space_n == 0)
-		c->jobs += q->jobs;
+	c->queues++;
+	if (c->which == OF_SPACE ? access_space_is(c->s, q->name) : access_counts(c->s, q->name)) {
+		c->use.jobs += q->jobs;
+		c->use.bytes += q->bytes;
+	}
 	return true;
 }
 
-/* Each that may be new takes one of what was left when the queues were last counted: never too many,
- * and the count is made once for all of them, not for each. */
-bool
-accounts_job(struct session *s, struct moment now)
+static uint64_t
+room(uint64_t max, uint64_t used)
 {
-	struct account *a = s->accounts[1];
-	struct count c = { .s = s };
+	return max == 0 ? UINT64_MAX : max > used ? max - used : 0;
+}
+
+/* Each update takes what it may need of what was left at the last count, which is made once for all
+ * of them: never too much, and at the limit no more often than the queues allow. */
+static void
+count_anew(struct session *s, size_t which, struct moment now)
+{
+	struct account *a = s->accounts[which];
+	struct count c = { .s = s, .which = which };
 	uint64_t from = 0;
 
-	if (!a || a->max.jobs == 0)
-		return true;
-	if (a->jobs_left == 0 && now.boot_ns - a->counted_ns >= COUNT_EACH_NS) {
-		a->counted_ns = now.boot_ns;
-		engine_queue_each(s->svc->cfg.engine, &from, count_queue, &c);
-		a->jobs_left = a->max.jobs > c.jobs ? a->max.jobs - c.jobs : 0;
+	if (now.boot_ns < a->count_again_ns)
+		return;
+	engine_queue_each(s->svc->cfg.engine, &from, count_queue, &c);
+	a->count_again_ns =
+		sat_add(now.boot_ns, COUNT_EACH_NS + (int64_t)c.queues * COUNT_QUEUE_NS);
+	a->room.jobs = room(a->max.jobs, c.use.jobs);
+	a->room.bytes = room(a->max.bytes, c.use.bytes);
+}
+
+static bool
+fits(const struct account *a, const struct store_use *need)
+{
+	return need->jobs <= a->room.jobs && need->bytes <= a->room.bytes;
+}
+
+/* At most: when it is a new job. */
+static struct store_use
+need_at_most(const struct job_name *name, const struct op_update *u)
+{
+	struct store_use need = { .jobs = !u || !u->if_pending, .bytes = name->key.n };
+
+	if (name->key.n == 0)
+		need.bytes = MADE_KEY;
+	if (u)
+		need.bytes += u->payload.n + u->command.n;
+	return need;
+}
+
+/* By what there is of it. */
+static void
+need_exactly(struct session *s, const struct job_name *name, const struct op_update *u,
+	struct moment now, struct store_use *need)
+{
+	struct job_view j;
+	uint64_t old;
+
+	if (name->key.n == 0 || engine_get(s->svc->cfg.engine, now, name, &j) != ST_OK)
+		return;
+	*need = (struct store_use){ .bytes = u ? u->payload.n + u->command.n : 0 };
+	if (!u || u->payload_mode == PAYLOAD_APPEND || !j.pending)
+		return;
+	old = j.payload_bytes + j.command.n;
+	need->bytes = need->bytes > old ? need->bytes - old : 0;
+}
+
+const char *
+accounts_store(struct session *s, const struct job_name *name, const struct op_update *u,
+	struct moment now)
+{
+	struct store_use need = need_at_most(name, u);
+	bool exact = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(s->accounts); i++) {
+		struct account *a = s->accounts[i];
+
+		if (!a || (a->max.jobs == 0 && a->max.bytes == 0))
+			continue;
+		if (!fits(a, &need) && !exact) {
+			need_exactly(s, name, u, now, &need);
+			exact = true;
+		}
+		if (!fits(a, &need))
+			count_anew(s, i, now);
+		if (need.jobs > a->room.jobs) {
+			s->svc->counters.refused_jobs++;
+			return "so many jobs, and no more";
+		}
+		if (need.bytes > a->room.bytes) {
+			s->svc->counters.refused_bytes++;
+			return "so many bytes of keys and payloads, and no more";
+		}
 	}
-	if (a->jobs_left == 0)
-		return false;
-	a->jobs_left--;
-	return true;
+	for (size_t i = 0; i < ARRAY_SIZE(s->accounts); i++) {
+		struct account *a = s->accounts[i];
+
+		if (a && (a->max.jobs || a->max.bytes)) {
+			a->room.jobs -= need.jobs;
+			a->room.bytes -= need.bytes;
+		}
+	}
+	return NULL;
 }

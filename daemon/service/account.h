@@ -1,6 +1,7 @@
 /*
  * Accounts: what an identity, or a whole namespace, has at once, and how much it
- * may. One exists while sessions use it. Part of the service; loop thread only.
+ * may. One exists while sessions use it, and for a second after, so that who comes
+ * back at once has no more requests than who stayed. Part of the service; loop thread only.
  */
 #ifndef WQD_SERVICE_ACCOUNT_H
 #define WQD_SERVICE_ACCOUNT_H
@@ -10,6 +11,12 @@
 #include "base/clock.h"
 #include "base/grants.h"
 #include "base/list.h"
+#include "engine/ops.h"
+
+/* What is kept in queues. */
+struct store_use {
+	uint64_t jobs, bytes;
+};
 
 struct account {
 	struct list link;
@@ -19,9 +26,9 @@ struct account {
 	/* Requests: a bucket that holds a second's worth. */
 	int64_t filled_ns;
 	double left;
-	/* Jobs: at most so many more until the queues are counted anew. */
-	uint64_t jobs_left;
-	int64_t counted_ns;
+	/* At most so much more until the queues are counted anew. */
+	struct store_use room;
+	int64_t count_again_ns;
 };
 
 struct service;
@@ -45,8 +52,12 @@ bool
 accounts_waiter(struct session *s, int by);
 bool
 accounts_watcher(struct session *s, int by);
-/* May there be one more job in the session's namespace? */
-bool
-accounts_job(struct session *s, struct moment now);
+/*
+ * May there be so much more in its queues? NULL: yes, and it counts; or why not, REFUSED_LIMIT. `u`
+ * is the update that asks; NULL: it is about the job `name` alone, which it may make.
+ */
+const char *
+accounts_store(struct session *s, const struct job_name *name, const struct op_update *u,
+	struct moment now);
 
 #endif

@@ -20,20 +20,6 @@ needs_store(const struct service *svc, const struct op_update *u)
 	return q.settings->durability != LEVEL_MEMORY;
 }
 
-/* It would be one job more than its namespace may have. */
-static bool
-over_jobs(struct service *svc, const struct call *c, const struct op_update *u)
-{
-	struct job_view j;
-
-	if (accounts_job(c->s, c->now) || u->if_pending)
-		return false;
-	if (u->job.key.n > 0 && engine_get(svc->cfg.engine, c->now, &u->job, &j) == ST_OK)
-		return false;
-	svc->counters.refused_jobs++;
-	return true;
-}
-
 /* OK, or why an update goes no further. While the daemon stops, runs that still go on may have
  * their jobs run again after the restart; newcomers are refused. */
 static enum status
@@ -46,10 +32,6 @@ update_status(
 		*why = NOT_AUTHORISED;
 		return ST_UNAUTHORIZED;
 	}
-	if (c->s->accounts[1] && over_jobs(svc, c, u)) {
-		*why = "so many jobs in this namespace, and no more";
-		return ST_REFUSED_LIMIT;
-	}
 	if (svc->stopping && c->req->run_token == 0) {
 		*why = "the daemon is stopping";
 		return ST_REFUSED_DRAINING;
@@ -60,7 +42,9 @@ update_status(
 		*why = "the store fails; nothing was changed";
 		return ST_STORAGE_ERROR;
 	}
-	return ST_OK;
+	if (c->s->accounts[0] || c->s->accounts[1])
+		*why = accounts_store(c->s, &u->job, u, c->now);
+	return *why ? ST_REFUSED_LIMIT : ST_OK;
 }
 
 void
@@ -212,7 +196,15 @@ op_delete(struct service *svc, struct call *c)
 void
 op_disable(struct service *svc, struct call *c)
 {
-	ask_job(svc, c, EV_DISABLE);
+	/* It may be about a job that nobody knows yet. */
+	const char *why = c->s->accounts[0] || c->s->accounts[1]
+		? accounts_store(c->s, &c->req->job.job, NULL, c->now)
+		: NULL;
+
+	if (why)
+		reply_status(c->s, c->req->id, ST_REFUSED_LIMIT, why);
+	else
+		ask_job(svc, c, EV_DISABLE);
 }
 
 void

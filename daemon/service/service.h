@@ -34,7 +34,8 @@ struct session;
 	X(refused_rate,         "requests over such a limit of a second") \
 	X(refused_waiters,      "requests over such a limit of those that wait") \
 	X(refused_watchers,     "watches over such a limit") \
-	X(refused_jobs,         "jobs over the limit of a namespace")
+	X(refused_jobs,         "jobs over the limit of a role or namespace") \
+	X(refused_bytes,        "updates over its limit of bytes")
 /* clang-format on */
 
 struct service_counters {

@@ -425,7 +425,7 @@ START_TEST(whatever_comes_in_and_is_done_to_it_then)
 		do_to(&r, what / DOES, k);
 		do_to(&r, what % DOES, k);
 		/* Usable still, by who lifts what disables it. */
-		for (int i = 0; i < 3; i++)
+		for (int i = 0; i < 5; i++)
 			rig_job(&r, EV_ENABLE, "k");
 		while (rig_running(&r, "k"))
 			rig_end_run(&r, rig_running(&r, "k"), RUN_DONE);

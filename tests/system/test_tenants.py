@@ -1,5 +1,6 @@
 """What tenants, workers and their programs get at through one another: names, ids, commands, copies."""
 import os
+import time
 
 import pytest
 import wire
@@ -159,6 +160,95 @@ def test_commands_by_role_and_no_way_around(make_daemon, tokens):
             for k in ("u", "b", "i", "d"):
                 c.job("delete", k, "q")
             assert ways(c) == [S.STATUS_UNAUTHORIZED] * 4
+
+
+# ---- limits of what is kept ----
+
+@pytest.mark.parametrize("whose", ("role", "namespace"))
+def test_jobs_and_bytes_are_limited(make_daemon, tokens, whose):
+    limits = {"max_jobs": 20, "max_bytes": '"10k"'}
+    mine = {"queues": ["mine", "my-*"], "namespaces": ["*", "-"]}
+
+    def conf(**limits):
+        text = " ".join(f"{k} = {v}" for k, v in limits.items())
+        return (f'token_file = "{tokens}"\n' + queue("mine") + queue("my-b") + queue("free") +
+                role("r", members=["token:ci"], allow=["observe", "submit", "operate"], **mine,
+                     **(limits if whose == "role" else {})) +
+                role("o", members=["token:ops"], allow=["observe", "submit", "operate"], namespaces=["*", "-"]) +
+                (f'namespace "t" {{ {text} }}\n' if whose == "namespace" else ""))
+    p = Port(make_daemon, conf(**limits))
+    space = "t" if whose == "namespace" else ""
+    with p.ok("ci", space=space) as c, p.ok("ci", space=space) as twin, p.ok("ops", space=space) as other, \
+            p.ok("ops", space="else") as free:
+        if space:
+            for name in ("mine", "my-b"):
+                other.create_queue(name)
+
+        def stat(name):
+            return p.d.json("stat")[name]
+        # Jobs: the last that fits, one more, from either connection and by every way.
+        for i in range(20):
+            assert (c, twin)[i % 2].update(f"k{i}", HOUR, queue=("mine", "my-b")[i % 3 == 0]).status == S.STATUS_CREATED
+        before = stat("refused_jobs")
+        r = c.update("k20", HOUR, queue="mine")
+        assert r.status == S.STATUS_REFUSED_LIMIT and "jobs" in r.message
+        assert twin.update("", HOUR, queue="mine").status == S.STATUS_REFUSED_LIMIT
+        assert c.job("disable", "k20", "mine").status == S.STATUS_REFUSED_LIMIT
+        r = c.call(update_batch=pb.UpdateBatch(updates=[
+            wire.update(k, queue="mine", delay_ms=HOUR // 2) for k in ("k1", "k21", "k2")]))
+        assert [x.status == S.STATUS_REFUSED_LIMIT for x in r.results] == [False, True, False]
+        assert stat("refused_jobs") == before + 4
+        # What is there goes on; one fewer, one more.
+        assert c.update("k1", 2 * HOUR, queue="mine").status == S.STATUS_UPDATED_TIMER
+        assert c.job("disable", "k2", "mine").status == S.STATUS_CANCELLED
+        assert c.job("delete", "k1", "mine").status == S.STATUS_CANCELLED
+        until(lambda: c.update("new", HOUR, queue="mine").status == S.STATUS_CREATED)
+        # Others are not held up, but what they put there counts.
+        assert free.update("k", HOUR).status == S.STATUS_CREATED
+        if not space:
+            assert other.update("k99", HOUR, queue="mine").status == S.STATUS_CREATED
+            assert other.update("k99", HOUR, queue="free").status == S.STATUS_CREATED
+            other.job("delete", "k99", "mine")
+        for i in range(20):
+            c.cancel(f"k{i}", queue=("mine", "my-b")[i % 3 == 0])
+        c.job("enable", "k2", "mine")
+        # Bytes: keys and payloads, appended ones too, exactly; replaced ones by what they grow.
+        c.cancel("new", queue="mine")
+        big = b"x" * (10 * 1024 - len("big"))
+
+        def grow(payload, **kw):
+            return c.update("big", HOUR, queue="mine", payload=payload, **kw)
+        until(lambda: grow(big).status == S.STATUS_CREATED)
+        before = stat("refused_bytes")
+        for _ in range(50):
+            assert grow(big[:-1] + b"y").status == S.STATUS_UPDATED_TIMER
+            assert grow(big).status == S.STATUS_UPDATED_TIMER
+        r = grow(big + b"x")
+        assert r.status == S.STATUS_REFUSED_LIMIT and "bytes" in r.message
+        assert grow(b"x", payload_mode=pb.PAYLOAD_MODE_APPEND).status == S.STATUS_REFUSED_LIMIT
+        assert twin.update("s", HOUR, queue="my-b").status == S.STATUS_REFUSED_LIMIT
+        assert stat("refused_bytes") == before + 3
+        assert c.get("big", "mine").payload_bytes == len(big)
+        assert grow(big[:5000]).status == S.STATUS_UPDATED_TIMER
+        until(lambda: grow(b"x", payload_mode=pb.PAYLOAD_MODE_APPEND).status == S.STATUS_UPDATED_TIMER)
+        # Another limit counts at once.
+        p.d.write_conf(conf(max_jobs=1000))
+        p.d.ctl("reload", check=0)
+        assert grow(big * 2).status == S.STATUS_UPDATED_TIMER
+        for i in range(30):
+            assert c.update(f"k{i}", HOUR, queue="mine").status == S.STATUS_CREATED
+
+
+def test_who_comes_back_has_no_more_requests(make_daemon, tokens):
+    p = Port(make_daemon, f'token_file = "{tokens}"\n' +
+             role("r", members=["token:ci"], allow=["submit"], max_requests=40))
+    done, t = 0, time.monotonic()
+    for _ in range(8):
+        with p.ok("ci") as c:
+            got = [c.update("k", HOUR).status for _ in range(40)]
+            done += sum(s != S.STATUS_REFUSED_LIMIT for s in got)
+    # A second's worth to begin with, and what each second brings.
+    assert done <= 40 + 40 * (time.monotonic() - t) + 1, done
 
 
 # ---- workers ----
