@@ -1,24 +1,19 @@
-#include "crew.h"
+#include "crew_int.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/err.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "engine/crew.h"
-#include "parts.h"
 #include "run/group.h"
-#include "run/launch.h"
 #include "run/process_use.h"
 
 #define CREW_MAGIC   0x63726577u
@@ -27,27 +22,8 @@
 #define PAUSE_MIN_NS NS_PER_S
 #define PAUSE_MAX_NS (30 * NS_PER_S)
 #define STEADY_NS    (10 * NS_PER_S) /* a life longer than this was no crash at start */
-#define LAST_WORDS   200u
 #define PIPE_MAX     65536u
 #define LAST_WAIT_MS 1000
-
-enum member_state { COMING, ON, GOING, ENDING };
-
-struct member {
-	struct list link;
-	struct crew *c;
-	enum member_state state;
-	bool told; /* to go: its end is no crash */
-	pid_t pid;
-	int pidfd, out; /* what it says */
-	struct reactor_io *pid_io, *out_io;
-	struct session *s; /* NULL: its connection has ended */
-	int64_t began_ns, since_ns, grace_ns;
-	int64_t cpu_ns; /* at the last look */
-	char handler[HANDLER_NAME_MAX + 1], queue[QUEUE_NAME_MAX + 1];
-	char said[LAST_WORDS + 1];
-	size_t n_said;
-};
 
 /* What is remembered of a queue between its workers. */
 struct shift {
@@ -57,20 +33,6 @@ struct shift {
 	int64_t looked_ns;
 	double used;
 	bool seen;
-};
-
-struct crew {
-	unsigned magic;
-	struct daemon *d;
-	struct launcher launcher;
-	struct reactor_timer *timer;
-	struct list members, shifts;
-	size_t n;
-	struct member *opening; /* whose session is being made */
-	const struct handler *opening_by;
-	bool stopping;
-	int64_t look_ns; /* of the present turn: when to look again */
-	struct moment now;
 };
 
 static const struct reactor *
@@ -252,57 +214,6 @@ member_watch(struct member *m)
 
 	return r->io_add(r->ctx, m->pidfd, REACTOR_READ, on_exit_, m, &m->pid_io) == 0 &&
 		r->io_add(r->ctx, m->out, REACTOR_READ, on_output, m, &m->out_io) == 0;
-}
-
-static bool
-member_spawn(struct member *m, const struct handler *h, int sock, int out)
-{
-	struct run_start start = { .action = ACTION_LEASE,
-		.handler = str_from(m->handler),
-		.queue = str_from(m->queue),
-		.attempt = 1 };
-	const struct launch_pool how = { .cgroup_fd = -1, .worker = true, .sock_fd = sock };
-	struct launch_error err = { 0 };
-	struct spawned got;
-
-	if (!launch(&m->c->launcher, &start, h, out, &how, &got, &err)) {
-		log_warn("worker_not_started", "handler=%s error=\"%s\"", m->handler, err.text);
-		return false;
-	}
-	m->pid = got.pid;
-	m->pidfd = got.pidfd;
-	return true;
-}
-
-static bool
-member_start(struct member *m, const struct handler *h)
-{
-	int pair[2], out[2];
-	bool ok;
-
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-		return false;
-	if (pipe2(out, O_CLOEXEC | O_NONBLOCK) < 0) {
-		close(pair[0]);
-		close(pair[1]);
-		return false;
-	}
-	(void)fcntl(out[1], F_SETFL, 0);
-	(void)fcntl(pair[1], F_SETFL, 0);
-	m->out = out[0];
-	ok = member_spawn(m, h, pair[1], out[1]);
-	close(pair[1]);
-	close(out[1]);
-	if (!ok) {
-		close(pair[0]);
-		return false;
-	}
-	m->c->opening = m;
-	m->c->opening_by = h;
-	ok = conns_add(m->c->d->conns, pair[0], NULL) == 0;
-	m->c->opening = NULL;
-	m->c->opening_by = NULL;
-	return ok;
 }
 
 static void
@@ -506,31 +417,6 @@ crew_turn(struct crew *c, struct moment now)
 }
 
 /* ---- sessions ---- */
-
-void
-crew_peer(struct crew *c, struct peer *peer)
-{
-	const struct handler *h = c ? c->opening_by : NULL;
-	const struct identity *who;
-
-	if (!h)
-		return;
-	/* As the kernel has it, it is ours: we have made both ends. */
-	peer->uid = (uid_t)-1;
-	peer->gid = (gid_t)-1;
-	peer->groups = NULL;
-	peer->n_groups = 0;
-	peer->works_on = str_from(c->opening->queue);
-	if (identity_get(&c->launcher.ids, h->user, h->group, clock_boot_ns(), &who) == 0) {
-		peer->uid = who->uid;
-		peer->gid = who->gid;
-		peer->groups = who->groups;
-		peer->n_groups = who->n_groups;
-	}
-	peer->pid = c->opening->pid;
-	snprintf(peer->address, sizeof peer->address, "worker pid=%d uid=%u", (int)peer->pid,
-		(unsigned)peer->uid);
-}
 
 void
 crew_session_opened(struct crew *c, struct session *s)

@@ -20,7 +20,7 @@ daemon_wqd_SOURCES = \
 	daemon/main.c \
 	daemon/build.c \
 	daemon/clients.c \
-	daemon/crew.c daemon/crew.h \
+	daemon/crew.c daemon/crew.h daemon/crew_int.h daemon/crew_start.c \
 	daemon/daemon.c daemon/daemon.h \
 	daemon/offline.c daemon/offline.h \
 	daemon/parts.h \

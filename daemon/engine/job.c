@@ -553,23 +553,3 @@ job_touch(struct engine *e, struct job *j, enum durability level)
 	if (level == LEVEL_SYNC)
 		e->urgent = true;
 }
-
-enum job_state
-job_shown_pending(const struct job *j)
-{
-	switch (job_pend(j)) {
-	case PEND_TIMER:
-		return JOB_ARMED;
-	case PEND_READY:
-		return side_of(j)->tenant || queue_holds(j->q) ? JOB_HELD : JOB_READY;
-	case PEND_NONE:
-		break;
-	}
-	return JOB_IDLE;
-}
-
-enum job_state
-job_shown(const struct job *j)
-{
-	return job_running(j) ? JOB_RUNNING : job_shown_pending(j);
-}
