@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/assert.h"
 #include "service/internal.h"
 #include "wire/arena.h"
 
@@ -49,9 +48,9 @@ enter_idem(struct session *s, struct str *idem)
 {
 	char *p;
 
-	if (s->space_n == 0 || idem->n == 0)
+	/* One that is too long is refused in its place. */
+	if (s->space_n == 0 || idem->n == 0 || idem->n > IDEM_MAX)
 		return NULL;
-	wq_assert(idem->n <= IDEM_MAX);
 	p = arena_alloc(s->svc->arena, IDEM_MAX + 1u + s->space_n);
 	if (!p)
 		return NO_ROOM;

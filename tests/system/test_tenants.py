@@ -62,6 +62,9 @@ def test_an_idempotency_id_is_its_namespaces_own(make_daemon):
                 wire.update("z", delay_ms=HOUR, idempotency_id=b"z"),
                 wire.update("z", delay_ms=0, idempotency_id=b"z")]))
             assert [x.status for x in r.results] == [S.STATUS_CREATED] * 2
+            r = c.call(update_batch=pb.UpdateBatch(updates=[
+                wire.update("y", delay_ms=HOUR, idempotency_id=b"z" * n) for n in (65, 64, 5000)]))
+            assert [x.status for x in r.results] == [S.STATUS_INVALID, S.STATUS_CREATED, S.STATUS_INVALID]
             assert c.get("z").state == pb.JOB_STATE_ARMED
 
 
