@@ -139,6 +139,12 @@ answer_keep(struct engine *e, struct answer *a, const struct job_reply *r,
 int
 engine_restore_answer(struct engine *e, const struct answer_saved *s)
 {
+	return answer_restore(e, s, true);
+}
+
+int
+answer_restore(struct engine *e, const struct answer_saved *s, bool stored)
+{
 	struct answer *a;
 	int err;
 
@@ -149,7 +155,7 @@ engine_restore_answer(struct engine *e, const struct answer_saved *s)
 	if (err < 0)
 		return err;
 	answer_set_reply(a, &s->reply);
-	a->dirty.stored = true;
+	a->dirty.stored = stored;
 	/* Wall time for now; answers_recovered makes boot time of it. */
 	err = answer_insert(e, a, s->until_wall_ns);
 	if (err < 0)

@@ -354,6 +354,32 @@ engine_restore_completion(struct engine *e, const struct completion_saved *s)
 	return 0;
 }
 
+int
+completion_carry(struct engine *e, const struct completion_saved *s)
+{
+	struct completion *c;
+	int err = completion_get(e, s->name, &c);
+
+	if (err < 0)
+		return err;
+	c->done = s->done;
+	c->open = s->open;
+	completion_settle(e, c);
+	return 0;
+}
+
+int
+completion_carry_waiter(struct ask *a, struct str name, int64_t timeout_ns)
+{
+	int err = completion_get(a->e, name, &a->c);
+
+	if (err == 0)
+		err = wait_join(a, W_COMPLETION, &a->c->waiting, NULL, NULL, timeout_ns);
+	if (err == 0)
+		a->c->n_waiting++;
+	return err;
+}
+
 void
 completion_verify(const struct engine *e, const struct completion *c)
 {

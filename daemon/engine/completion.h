@@ -14,6 +14,12 @@ completion_return(struct engine *e, struct waiter *w);
 /* Ends the record when it says no more than its absence does. */
 void
 completion_settle(struct engine *e, struct completion *c);
+/* From an exec before: one of level memory; one who waits. 0 or a negative error. */
+int
+completion_carry(struct engine *e, const struct completion_saved *s);
+struct ask;
+int
+completion_carry_waiter(struct ask *a, struct str name, int64_t timeout_ns);
 void
 completion_free(struct engine *e, struct completion *c);
 /* What is left at the end of the engine. */

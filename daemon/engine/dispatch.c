@@ -26,7 +26,7 @@ dispatch_due(const struct engine *e)
 	int64_t due = INT64_MAX;
 
 	/* Mostly there is nothing to start. */
-	if (e->stopping || e->stats.ready == 0)
+	if (e->stopping || e->holding || e->stats.ready == 0)
 		return INT64_MAX;
 	list_each(p, &e->pools, struct pool, of_engine) {
 		int64_t at = pool_start_due(e, p);

@@ -304,6 +304,8 @@ engine_next_due(const struct engine *e, struct moment now)
 		&e->answer_ends, &e->lease_ends };
 	int64_t due_ns = dispatch_due(e);
 
+	if (e->holding && list_empty(&e->wake) && list_empty(&e->sweeps) && list_empty(&e->purges))
+		return INT64_MAX;
 	if (!list_empty(&e->wake) || !list_empty(&e->sweeps) || !list_empty(&e->purges) ||
 		!list_empty(&e->reviews) || due_ns <= now.boot_ns)
 		return now.boot_ns;
@@ -354,11 +356,30 @@ static void (*const tick_work[])(struct engine *e, uint32_t most) = {
 	answers_expire_some,
 };
 
+/* What was begun is finished, and nothing else. */
+static void
+engine_tick_holding(struct engine *e)
+{
+	uint32_t before;
+
+	do {
+		before = e->budget;
+		wait_answer_some(e, SHARE);
+		sweep_some(e, SHARE);
+		history_purge_some(e, SHARE);
+	} while (e->budget > 0 && e->budget < before);
+}
+
 /* A tick that is cut short has the next one begin with the work that comes after. */
 static void
 engine_tick(struct engine *e)
 {
 	uint32_t kinds = ARRAY_SIZE(tick_work), first = e->tick_from, before;
+
+	if (e->holding) {
+		engine_tick_holding(e);
+		return;
+	}
 
 	do {
 		before = e->budget;

@@ -22,6 +22,7 @@
  *   answers.c  replies kept for idempotency ids
  *   dirty.c    what has to be stored
  *   restore.c  recovery
+ *   carry_out.c carry_in.c  over an exec
  *   export.c   jobs out and in, while it goes on
  *   tell.c     what happens, told to those who watch
  *   look.c verify.c engine.c
@@ -267,6 +268,10 @@ queue_changed(struct engine *e, struct queue *q);
 /* Is there something to start, and could it be? */
 bool
 queue_may_start(const struct queue *q);
+/* The newest colour is closed to newcomers: *out, or an older one that has to be empty as well; NULL
+ * when all are empty. 0 or -ENOMEM. */
+int
+queue_close_colour(struct queue *q, struct colour **out);
 /* One more that flushes of the queue wait for, from now on. */
 struct colour *
 queue_colour_join(struct queue *q);
@@ -485,6 +490,9 @@ void
 answer_drop(struct engine *e, struct answer *a);
 void
 answer_free(struct engine *e, struct answer *a);
+/* engine_restore_answer, also of one that the store does not have. */
+int
+answer_restore(struct engine *e, const struct answer_saved *s, bool stored);
 void
 answers_recovered(struct engine *e);
 void
@@ -546,6 +554,22 @@ engine_spend(struct engine *e)
 /* 64 random bits from the secret seed; `what` and `n` choose which. */
 uint64_t
 engine_random(const struct engine *e, uint64_t what, uint64_t n);
+
+/* ---- restore.c ---- */
+
+/* engine_restore_job, also of one that the store does not have (id 0). */
+int
+job_restore(struct engine *e, struct moment now, const struct job_saved *s, bool same_boot);
+/* engine_restore_run; whether the store has it is the caller's to say. */
+int
+record_restore(
+	struct engine *e, uint64_t run_seq, const struct run_record *from, struct record **out);
+
+/* ---- carry_in.c ---- */
+
+/* Instead of its end by a restart. */
+void
+carried_run_goes_on(struct engine *e, struct run *run);
 
 /* ---- names ---- */
 

@@ -29,6 +29,7 @@
 #include <errno.h>
 
 #include "base/alloc.h"
+#include "base/err.h"
 #include "engine/internal.h"
 
 enum lease_state { LEASE_HELD, LEASE_LOST, LEASE_ORPHAN, LEASE_GONE };
@@ -134,6 +135,43 @@ lease_orphan(struct engine *e, struct run *run)
 	if (l)
 		lease_free(e, l);
 	return -ENOMEM;
+}
+
+int
+lease_carry(struct engine *e, const struct lease_carried *from)
+{
+	struct sub *s = worker_find(e, from->subscription);
+	struct lease *l;
+
+	if (from->state >= N_LEASE_STATES || (from->state == LEASE_LOST) != !from->run ||
+		(from->state == LEASE_ORPHAN) != !s || (from->run && from->run->lease))
+		return ERR_DAMAGED;
+	l = x_zalloc(sizeof *l);
+	if (!l)
+		return -ENOMEM;
+	if (from->run && timer_set(&e->lease_ends, &l->timer, from->due_ns, ++e->seq) < 0) {
+		x_free(l);
+		return -ENOMEM;
+	}
+	l->magic = LEASE_MAGIC;
+	l->state = from->state;
+	l->touched = from->touched;
+	l->token = from->token;
+	l->run = from->run;
+	l->sub = s;
+	l->bytes = from->bytes;
+	list_init(&l->of_sub);
+	if (l->run) {
+		l->run->lease = l;
+		e->stats.leased++;
+	}
+	if (s) {
+		list_append(&s->leases, &l->of_sub);
+		s->n_leases++;
+		s->bytes += l->run ? l->bytes : 0;
+		worker_looked_at(e, s);
+	}
+	return 0;
 }
 
 /* The run is no lease any more, or the lease of no run. */

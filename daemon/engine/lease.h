@@ -26,6 +26,18 @@ lease_give(struct engine *e, struct run *run, struct sub *s);
 /* The same of a run that was a lease before a restart. */
 int
 lease_orphan(struct engine *e, struct run *run);
+/* Over an exec: as it was. 0 or a negative error. */
+struct lease_carried {
+	struct run *run;       /* NULL: LOST */
+	uint64_t subscription; /* 0: ORPHAN */
+	uint8_t state;
+	bool touched;
+	uint64_t token;
+	int64_t due_ns;
+	size_t bytes;
+};
+int
+lease_carry(struct engine *e, const struct lease_carried *from);
 /* Off its run and its worker. */
 void
 lease_free(struct engine *e, struct lease *l);
@@ -48,6 +60,21 @@ lease_verify(const struct engine *e, const struct lease *l);
 
 void
 sub_map_init(struct map *m);
+/* By its subscription, or NULL. */
+struct sub *
+worker_find(const struct engine *e, uint64_t ticket);
+/* Over an exec: as it was, but for its leases. 0 or a negative error. */
+struct worker_carried {
+	uint64_t ticket, given;
+	uint32_t credits;
+	int64_t idle_ns;
+	bool closed;
+	struct str holder;
+	const struct str *queues;
+	size_t n_queues;
+};
+int
+worker_carry(struct engine *e, const struct worker_carried *from);
 /* Who takes the next job of the queue; there is one. */
 struct sub *
 worker_next(const struct queue *q);

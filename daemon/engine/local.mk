@@ -3,6 +3,8 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/answers.c \
 	%reldir%/ask.c \
 	%reldir%/cancel.c \
+	%reldir%/carry.h %reldir%/carry_int.h \
+	%reldir%/carry_in.c %reldir%/carry_out.c \
 	%reldir%/completion.c %reldir%/completion.h \
 	%reldir%/crew.c %reldir%/crew.h \
 	%reldir%/dirty.c \

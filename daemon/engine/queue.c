@@ -433,8 +433,7 @@ queue_pause_event(struct engine *e, const struct engine_event *ev)
 	ask_done(&a, ST_OK);
 }
 
-/* The newest colour that must be empty, closed to newcomers; NULL when all are empty. */
-static int
+int
 queue_close_colour(struct queue *q, struct colour **out)
 {
 	struct colour *c = queue_colour(q);

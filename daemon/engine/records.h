@@ -525,6 +525,8 @@ struct engine {
 	char names[QUEUE_NAME_MAX + KEY_MAX]; /* for replies about what is unknown */
 
 	bool stopping;
+	bool holding; /* nothing expires or starts: see engine_hold */
+	bool carried; /* recovery of a state that is carried over an exec */
 	bool watched;
 	bool spaces; /* names may be of namespaces */
 	struct slab jobs, sides;

@@ -60,10 +60,12 @@ job_load(struct job *j, struct moment now, const struct job_saved *s)
 static void
 restore_fields(struct job *j, struct moment now, const struct job_saved *s, bool same_boot)
 {
+	bool stored = s->id > 0;
+
 	job_load(j, now, s);
 	j->level = (uint8_t)s->level;
-	j->durable = true;
-	job_side(j)->dirty.stored = true;
+	j->durable = stored;
+	job_side(j)->dirty.stored = stored;
 	j->seq = s->seq;
 	job_side(j)->interrupts = s->interrupts < UINT16_MAX ? (uint16_t)s->interrupts : UINT16_MAX;
 	j->absolute = s->absolute;
@@ -171,17 +173,22 @@ restore_job(struct engine *e, struct job *j, const struct job_saved *s)
 	*job_payload_at(j) = NULL;
 	job_side(j)->dead = false;
 	job_side(j)->dirty.stored = false;
-	(void)ids_bind(&e->ids, job_number(e, j), 0);
-	ids_give(&e->ids, s->id);
+	if (s->id > 0) {
+		(void)ids_bind(&e->ids, job_number(e, j), 0);
+		ids_give(&e->ids, s->id);
+	}
 	job_settle(e, j);
 	return err;
 }
 
-/* Takes the number that the store knows it by. */
+/* Takes the number that the store knows it by; 0: it does not. */
 static int
 restore_id(struct engine *e, struct job *j, const struct job_saved *s)
 {
-	int err = ids_take_this(&e->ids, s->id);
+	int err = s->id > 0 ? ids_take_this(&e->ids, s->id) : 0;
+
+	if (err == 0 && s->id == 0)
+		return 0;
 
 	if (err == 0 && ids_bind(&e->ids, job_number(e, j), s->id) < 0) {
 		ids_give(&e->ids, s->id);
@@ -194,6 +201,12 @@ restore_id(struct engine *e, struct job *j, const struct job_saved *s)
 
 int
 engine_restore_job(struct engine *e, struct moment now, const struct job_saved *s, bool same_boot)
+{
+	return s->id > 0 ? job_restore(e, now, s, same_boot) : ERR_DAMAGED;
+}
+
+int
+job_restore(struct engine *e, struct moment now, const struct job_saved *s, bool same_boot)
 {
 	struct queue *q = queue_find(e, s->queue);
 	struct job *j;
@@ -242,6 +255,18 @@ restore_record(struct engine *e, const struct run_record *from, struct record **
 int
 engine_restore_run(struct engine *e, uint64_t run_seq, const struct run_record *from)
 {
+	struct record *r;
+	int err = record_restore(e, run_seq, from, &r);
+
+	if (err == 0)
+		r->dirty.stored = true;
+	return err;
+}
+
+int
+record_restore(
+	struct engine *e, uint64_t run_seq, const struct run_record *from, struct record **out)
+{
 	struct queue *q = queue_find(e, from->queue);
 	struct job *j = q && key_valid(from->key) ? job_find(e, q, from->key) : NULL;
 	struct record *r;
@@ -253,11 +278,11 @@ engine_restore_run(struct engine *e, uint64_t run_seq, const struct run_record *
 	r->r.queue = q->name;
 	r->r.key = job_key(j);
 	r->seq = run_seq;
-	r->dirty.stored = true;
 	if (e->run_seq < run_seq)
 		e->run_seq = run_seq;
 	history_link(e, j, r);
 	record_unref(e, r);
+	*out = r;
 	return 0;
 }
 
@@ -286,7 +311,9 @@ recover_run(struct engine *e, struct job *j)
 		.retry_after_ns = s->lease_ns,
 	};
 
-	if (!leased || lease_orphan(e, side_of(j)->run) < 0)
+	if (side_of(j)->run->mapped)
+		carried_run_goes_on(e, side_of(j)->run);
+	else if (!leased || lease_orphan(e, side_of(j)->run) < 0)
 		job_run_end(e, side_of(j)->run, &end);
 	else {
 		side_of(j)->run->colour = queue_colour_join(j->q);
@@ -424,10 +451,14 @@ engine_recovered(struct engine *e, struct moment now)
 
 		if (!j)
 			continue;
-		recover_overdue(e, j);
+		/* Who was never away has missed nothing. */
+		if (!e->carried)
+			recover_overdue(e, j);
 		job_settle(e, j);
 		if (!job_gone(j))
 			job_narrow(e, j);
 	}
-	recover_spread(e);
+	if (!e->carried)
+		recover_spread(e);
+	e->carried = false;
 }

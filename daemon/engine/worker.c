@@ -43,6 +43,12 @@ sub_find(const struct engine *e, uint64_t ticket)
 	return node ? container_of(node, struct sub, node) : NULL;
 }
 
+struct sub *
+worker_find(const struct engine *e, uint64_t ticket)
+{
+	return sub_find(e, ticket);
+}
+
 struct lease *
 worker_lost_lease(const struct engine *e, uint64_t subscription, uint64_t token)
 {
@@ -213,6 +219,32 @@ sub_new(struct engine *e, uint64_t ticket, const struct op_subscribe *op)
 	list_append(&e->all_subs, &s->all);
 	e->stats.workers++;
 	return s;
+}
+
+int
+worker_carry(struct engine *e, const struct worker_carried *from)
+{
+	const struct op_subscribe op = { .credits = from->credits, .holder = from->holder };
+	struct sub *s = sub_find(e, from->ticket) ? NULL : sub_new(e, from->ticket, &op);
+	int err = s ? 0 : -ENOMEM;
+
+	for (size_t i = 0; err == 0 && i < from->n_queues; i++) {
+		struct queue *q = queue_find(e, from->queues[i]);
+
+		err = q ? place_new(s, q) : ERR_DAMAGED;
+	}
+	if (err < 0) {
+		if (s)
+			sub_free(e, s);
+		return err;
+	}
+	s->given = from->given;
+	s->idle_ns = from->idle_ns;
+	s->closed = from->closed;
+	/* A closed one has leases, which are yet to come. */
+	if (!s->closed)
+		worker_looked_at(e, s);
+	return 0;
 }
 
 /* The reply is sent when something is wrong. */
