@@ -20,8 +20,6 @@ static void
 conn_task(void *arg);
 static void
 conn_timer(void *arg);
-static void
-conn_settle(struct conn *c, struct moment now);
 
 /* ---- life ---- */
 
@@ -194,6 +192,28 @@ conn_open(struct conn *c)
 	return err;
 }
 
+struct conn *
+conn_new(struct conns *cs, int fd)
+{
+	struct conn *c = x_zalloc(sizeof *c);
+
+	if (!c) {
+		close(fd);
+		return NULL;
+	}
+	*c = (struct conn){ .magic = CONN_MAGIC, .cs = cs, .timer_ns = INT64_MAX };
+	stream_init(&c->stream, fd);
+	buf_init(&c->in, cs->cfg.frame_max + FRAME_HEAD + READ_MAX);
+	loop_task_init(&c->task, conn_task, c);
+	list_append(&cs->all, &c->link);
+	list_init(&c->shaking);
+	cs->n++;
+	if (cs->r->timer_new(cs->r->ctx, conn_timer, c, &c->timer) == 0)
+		return c;
+	conn_gone(c);
+	return NULL;
+}
+
 int
 conns_add(struct conns *cs, int fd, struct tls *tls)
 {
@@ -205,21 +225,10 @@ conns_add(struct conns *cs, int fd, struct tls *tls)
 		conns_turn_away(cs, fd, !tls);
 		return ERR_LIMIT;
 	}
-	c = x_zalloc(sizeof *c);
-	if (!c) {
-		close(fd);
+	c = conn_new(cs, fd);
+	if (!c)
 		return -ENOMEM;
-	}
-	*c = (struct conn){ .magic = CONN_MAGIC, .cs = cs, .timer_ns = INT64_MAX };
-	stream_init(&c->stream, fd);
-	buf_init(&c->in, cs->cfg.frame_max + FRAME_HEAD + READ_MAX);
-	loop_task_init(&c->task, conn_task, c);
-	list_append(&cs->all, &c->link);
-	list_init(&c->shaking);
-	cs->n++;
-	err = cs->r->timer_new(cs->r->ctx, conn_timer, c, &c->timer);
-	if (!err)
-		err = tls ? shake_begin(c, tls) : conn_open(c);
+	err = tls ? shake_begin(c, tls) : conn_open(c);
 	if (err) {
 		conn_gone(c);
 		return err;
@@ -299,7 +308,7 @@ conn_readable(void *arg, unsigned ready)
 static bool
 has_left(const struct conn *c)
 {
-	return c->state == CONN_OPEN &&
+	return c->state == CONN_OPEN && !c->cs->held &&
 		(c->again || (c->paused && c->cs->cfg.protocol.wants_input(c->session)));
 }
 
@@ -336,8 +345,8 @@ conn_set_timer(struct conn *c, int64_t by_ns, struct moment now)
 	c->cs->r->timer_set(c->cs->r->ctx, c->timer, by_ns > now.boot_ns ? by_ns - now.boot_ns : 0);
 }
 
-static void
-close_begin(struct conn *c, struct moment now)
+void
+conn_close_begin(struct conn *c, struct moment now)
 {
 	c->state = CONN_CLOSING;
 	c->close_by_ns = now.boot_ns + CLOSE_NS;
@@ -355,9 +364,7 @@ linger_begin(struct conn *c)
 	stream_shut(&c->stream);
 }
 
-/* Brings everything in line with what the protocol wants now. The connection may be gone after. `now`
- * may be that of the input just taken: only time limits are counted from it. */
-static void
+void
 conn_settle(struct conn *c, struct moment now)
 {
 	const struct conn_protocol *p = &c->cs->cfg.protocol;
@@ -370,14 +377,15 @@ conn_settle(struct conn *c, struct moment now)
 	}
 	conn_flush(c);
 	if (c->state == CONN_OPEN && p->closing(c->session))
-		close_begin(c, now);
+		conn_close_begin(c, now);
 	more = unsent(c) > 0;
 	if (c->state == CONN_CLOSING && !more)
 		linger_begin(c);
 	if ((c->state != CONN_OPEN && c->deaf) ||
 		(stream_ended(&c->stream) && !c->again && !c->paused) ||
 		conn_want(c, &c->reading,
-			c->state == CONN_LINGER || (c->state == CONN_OPEN && !c->paused),
+			c->state == CONN_LINGER ||
+				(c->state == CONN_OPEN && !c->paused && !c->cs->held),
 			REACTOR_READ, conn_readable) < 0 ||
 		conn_want(c, &c->writing, more, REACTOR_WRITE, conn_writable) < 0) {
 		conn_gone(c);

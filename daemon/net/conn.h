@@ -24,6 +24,7 @@
 #define WQD_NET_CONN_H
 
 #include "base/buf.h"
+#include "base/carry.h"
 #include "base/clock.h"
 #include "base/peer.h"
 #include "base/str.h"
@@ -50,6 +51,10 @@ struct conn_protocol {
 	void (*expired)(void *session);
 	/* A newcomer was turned away: over `max`, or out of descriptors. May be NULL. */
 	void (*refused)(void *ctx);
+	/* The session over an exec: its records, after that of its connection; and each of these back.
+	 * May be NULL: nothing is ever carried. */
+	void (*carry_out)(const void *session, struct carry_out *o);
+	int (*carry_in)(void *session, const struct carry_record *r, struct moment now);
 	/* A TLS handshake failed, for this reason (borrowed). May be NULL. */
 	void (*not_secured)(void *ctx, const char *address, const char *why);
 };
@@ -88,6 +93,29 @@ bool
 conns_flushed(const struct conns *cs);
 void
 conns_stats_get(const struct conns *cs, struct conns_stats *out);
+/*
+ * Over an exec. While they are held nothing is read; what is to be sent goes on. Those that speak TLS
+ * can't be carried: conns_part ends them when their replies are sent, and returns how many there
+ * still are, dropped at once if `now`.
+ */
+void
+conns_hold(struct conns *cs, bool hold);
+size_t
+conns_part(struct conns *cs, bool now);
+/* All plain ones, with what is read and not used and what is not sent; each gets its number. */
+void
+conns_carry_out(struct conns *cs, struct carry_out *o);
+/* A CARRY_CONN begins one; what follows of its session goes to that. 0 or a negative error. */
+int
+conns_carry_in(struct conns *cs, const struct carry_record *r);
+/* All are there: they are read again. */
+void
+conns_carried(struct conns *cs);
+/* As conns_carry_out has numbered it, and the session of that number; NULL: there is none. */
+uint64_t
+conn_number(const struct conn *c);
+void *
+conns_session(const struct conns *cs, uint64_t number);
 /* Takes a connected socket over (also on failure: then it is closed), plain or as the server of a
  * TLS connection (`tls` is borrowed until all are gone). 0 or a negative error. */
 int

@@ -34,6 +34,7 @@ struct conn {
 	bool deaf;           /* the peer takes no more output; its input is still read */
 	bool stuck;          /* it has hung up, and nothing was taken since that was seen */
 	struct loop_task task;
+	uint64_t number; /* over an exec */
 };
 
 struct conns {
@@ -43,6 +44,9 @@ struct conns {
 	char *busy;              /* owned */
 	struct list all;
 	size_t n;
+	bool held;           /* nothing is read */
+	uint64_t numbers;    /* given out over an exec */
+	struct conn *newest; /* whose session is being carried in */
 	uint8_t *scratch;    /* owned; READ_MAX bytes that each read goes to first */
 	uint8_t *encrypted;  /* owned; READ_MAX bytes; NULL: none came with TLS yet */
 	struct list shaking; /* connections, the oldest first */
@@ -72,6 +76,16 @@ conn_want(struct conn *c, struct reactor_io **io, bool wanted, unsigned what,
 void
 conn_set_timer(struct conn *c, int64_t by_ns, struct moment now);
 
+/* Brings everything in line with what the protocol wants now. The connection may be gone after. `now`
+ * may be that of the input just taken: only time limits are counted from it. */
+void
+conn_settle(struct conn *c, struct moment now);
+/* One that is on the list, without a session. NULL: no memory, and the socket is closed. */
+struct conn *
+conn_new(struct conns *cs, int fd);
+/* What it says now is the last. */
+void
+conn_close_begin(struct conn *c, struct moment now);
 /* ---- shake.c ---- */
 
 void

@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/err.h"
 #include "net/bind.h"
 #include "net/peer.h"
 
@@ -27,6 +29,7 @@ struct listener {
 	struct tls *tls;       /* borrowed; NULL: plain */
 	struct reactor_io *io; /* NULL: paused */
 	struct reactor_timer *timer;
+	bool held;
 	int spare; /* a descriptor to give up for a newcomer who can't be kept; -1: not now */
 };
 
@@ -76,6 +79,8 @@ listener_resume(void *arg)
 	struct listener *ln = arg;
 
 	CHECK_OBJ(ln, LISTENER_MAGIC);
+	if (ln->held || ln->io)
+		return;
 	if (ln->spare < 0)
 		ln->spare = spare_open();
 	if (ln->r->io_add(ln->r->ctx, ln->bound.fd, REACTOR_READ, listener_ready, ln, &ln->io) < 0)
@@ -177,6 +182,63 @@ listener_adopt(struct conns *cs, int fd, const struct listen_options *o, struct 
 		snprintf(err->text, sizeof err->text, "out of memory");
 	return code;
 }
+
+/* ---- over an exec ---- */
+
+/* Never given to anything else. */
+enum { LISTENER_FD = 1, LISTENER_ADDRESS, LISTENER_TLS, LISTENER_FILE, LISTENER_DEV, LISTENER_INO };
+
+void
+listener_hold(struct listener *ln, bool hold)
+{
+	CHECK_OBJ(ln, LISTENER_MAGIC);
+	ln->held = hold;
+	if (!hold) {
+		listener_resume(ln);
+		return;
+	}
+	ln->r->io_del(ln->r->ctx, ln->io);
+	ln->io = NULL;
+}
+
+void
+listener_carry_out(const struct listener *ln, struct carry_out *o)
+{
+	const struct bound *b = &ln->bound;
+
+	CHECK_OBJ(ln, LISTENER_MAGIC);
+	carry_begin(o, CARRY_LISTENER);
+	carry_fd(o, LISTENER_FD, b->fd);
+	carry_str(o, LISTENER_ADDRESS, str_from(b->address));
+	carry_u64(o, LISTENER_TLS, b->tls);
+	carry_u64(o, LISTENER_FILE, b->made_file);
+	carry_u64(o, LISTENER_DEV, (uint64_t)b->dev);
+	carry_u64(o, LISTENER_INO, (uint64_t)b->ino);
+	carry_end(o);
+}
+
+int
+listener_carry_in(struct conns *cs, const struct carry_record *r, const struct listen_options *o,
+	struct listener **out)
+{
+	struct str address = carry_get(r, LISTENER_ADDRESS);
+	struct bound b = {
+		.fd = carry_get_fd(r, LISTENER_FD),
+		.tls = carry_get_u64(r, LISTENER_TLS, 0) != 0,
+		.made_file = carry_get_u64(r, LISTENER_FILE, 0) != 0,
+		.dev = (dev_t)carry_get_u64(r, LISTENER_DEV, 0),
+		.ino = (ino_t)carry_get_u64(r, LISTENER_INO, 0),
+	};
+
+	if (b.fd < 0 || address.n == 0 || address.n >= sizeof b.address)
+		return ERR_DAMAGED;
+	if (b.tls && !o->tls)
+		return ERR_CONFIG;
+	memcpy(b.address, address.p, address.n);
+	return listener_new(cs, &b, o, out);
+}
+
+/* ---- the end ---- */
 
 void
 listener_close(struct listener *ln)

@@ -50,6 +50,15 @@ listener_open(struct conns *cs, const char *address, const struct listen_options
 int
 listener_adopt(struct conns *cs, int fd, const struct listen_options *o, struct listener **out,
 	struct listen_error *err);
+/* Over an exec. While it is held newcomers wait in the kernel. */
+void
+listener_hold(struct listener *ln, bool hold);
+void
+listener_carry_out(const struct listener *ln, struct carry_out *o);
+/* From a CARRY_LISTENER; `o` says what there is of TLS. 0 or a negative error. */
+int
+listener_carry_in(struct conns *cs, const struct carry_record *r, const struct listen_options *o,
+	struct listener **out);
 /* Closes; a socket file is removed if it is still the one that was made. NULL is allowed. */
 void
 listener_close(struct listener *ln);

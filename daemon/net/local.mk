@@ -1,6 +1,7 @@
 daemon_libwqd_a_SOURCES += \
 	%reldir%/bind.c %reldir%/bind.h \
 	%reldir%/budget.c \
+	%reldir%/carry.c \
 	%reldir%/conn.c %reldir%/conn.h \
 	%reldir%/conn_int.h \
 	%reldir%/listen.c %reldir%/listen.h \

@@ -88,6 +88,14 @@ capture_open(struct capture *c, const struct reactor *rx, size_t max, int *out)
 	return 0;
 }
 
+int
+capture_adopt(struct capture *c, const struct reactor *rx, int fd)
+{
+	c->rx = rx;
+	c->fd = fd;
+	return fd < 0 ? 0 : rx->io_add(rx->ctx, fd, REACTOR_READ, on_readable, c, &c->io);
+}
+
 /* No further than what is there at this moment: somebody may go on writing. */
 void
 capture_close(struct capture *c)

@@ -23,6 +23,10 @@ struct capture {
  * failure -errno, and only capture_done is left to call. */
 int
 capture_open(struct capture *c, const struct reactor *rx, size_t max, int *out);
+/* Goes on with a pipe from before an exec (-1: it was closed), behind what is in `kept`. 0 or a
+ * negative error. */
+int
+capture_adopt(struct capture *c, const struct reactor *rx, int fd);
 /* Takes what is in the pipe now, waiting for nobody, and closes it. */
 void
 capture_close(struct capture *c);

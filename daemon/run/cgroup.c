@@ -92,17 +92,32 @@ sweep_pool(void *arg, const char *path)
 	rmdir(path);
 }
 
+/* Where runs get their groups: the group that was delegated, in which we are, or whose leaf. */
+static bool
+find_base(const struct cgroup_place *place, char *base)
+{
+	struct cgroup_dir d = place->dir[CG_UNIFIED];
+	const char *leaf = strrchr(d.path, '/');
+
+	if (!d.path[0])
+		return false;
+	if (!is_delegated(d.path) &&
+		(!leaf || strcmp(leaf, "/daemon") != 0 || !cgroup_parent(&d) ||
+			!is_delegated(d.path)))
+		return false;
+	memcpy(base, d.path, sizeof d.path);
+	return true;
+}
+
 void
-cgroup_tree_init(struct cgroup_tree *t, const struct cgroup_place *place)
+cgroup_tree_init(struct cgroup_tree *t, const struct cgroup_place *place, bool carried)
 {
 	static const char *const controllers[] = { "+cpu", "+memory", "+pids", NULL };
-	const struct cgroup_dir *d = &place->dir[CG_UNIFIED];
 	int err;
 
 	*t = (struct cgroup_tree){ 0 };
-	if (!d->path[0] || !is_delegated(d->path))
+	if (!find_base(place, t->base))
 		return;
-	memcpy(t->base, d->path, sizeof t->base);
 	err = move_to_leaf(t->base);
 	if (err < 0) {
 		log_warn("cgroup_unusable", "path=\"%s\" error=%d msg=\"%s\"", t->base, -err,
@@ -110,7 +125,8 @@ cgroup_tree_init(struct cgroup_tree *t, const struct cgroup_place *place)
 		return;
 	}
 	t->on = true;
-	each_group(t->base, "pool-", sweep_pool, t);
+	if (!carried)
+		each_group(t->base, "pool-", sweep_pool, t);
 	enable(t->base, controllers);
 }
 

@@ -28,9 +28,10 @@ struct run_cgroup {
 	char path[CGROUP_PATH_MAX];
 };
 
-/* Moves us into the leaf and takes what an earlier daemon left away. */
+/* Moves us into the leaf and takes what an earlier daemon left away; unless (`carried`) that was we
+ * ourselves, before an exec, and goes on. */
 void
-cgroup_tree_init(struct cgroup_tree *t, const struct cgroup_place *place);
+cgroup_tree_init(struct cgroup_tree *t, const struct cgroup_place *place, bool carried);
 void
 cgroup_tree_done(struct cgroup_tree *t);
 void

@@ -102,6 +102,7 @@ run_timer(struct run *run, int64_t after_ns)
 {
 	const struct reactor *rx = run->r->cfg.reactor;
 
+	run->timer_ns = after_ns < 0 ? INT64_MAX : sat_add(clock_boot_ns(), after_ns);
 	rx->timer_set(rx->ctx, run->timer, after_ns);
 }
 
@@ -117,6 +118,7 @@ run_new(struct runner *r, uint64_t id)
 	run->r = r;
 	run->id = id;
 	run->pidfd = -1;
+	run->timer_ns = INT64_MAX;
 	run->out.fd = -1;
 	run->rung.probe = PROBE_NONE;
 	list_init(&run->rung.link);
@@ -522,6 +524,27 @@ run_make(struct run *run, const struct run_start *start, const struct handler *h
 	if (run->failed.error)
 		run_go(run, RS_UNBORN);
 	run_check(run);
+}
+
+int
+run_adopt(struct run *run, enum run_state state, int out_fd)
+{
+	const struct reactor *rx = run->r->cfg.reactor;
+	int64_t left = run->timer_ns - clock_boot_ns();
+	int err = rx->timer_new(rx->ctx, on_timer, run, &run->timer);
+
+	if (err == 0)
+		err = capture_adopt(&run->out, rx, out_fd);
+	if (err == 0 && run->pidfd >= 0)
+		err = rx->io_add(
+			rx->ctx, run->pidfd, REACTOR_READ, on_exit_ready, run, &run->exit_io);
+	if (err < 0)
+		return err;
+	if (run->timer_ns != INT64_MAX)
+		run_timer(run, left > 0 ? left : 0);
+	run->state = state;
+	run_check(run);
+	return 0;
 }
 
 void

@@ -6,6 +6,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/pool_side.c %reldir%/pool_side.h \
 	%reldir%/probe.c %reldir%/probe.h \
 	%reldir%/capture.c %reldir%/capture.h \
+	%reldir%/carry.c \
 	%reldir%/child.c \
 	%reldir%/environ.c %reldir%/environ.h \
 	%reldir%/exec.c \

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -101,11 +102,11 @@ on_timer(void *arg)
 /* ---- which there are ---- */
 
 int
-pool_sides_init(struct pool_sides *p, const struct reactor *rx)
+pool_sides_init(struct pool_sides *p, const struct reactor *rx, bool carried)
 {
 	*p = (struct pool_sides){ .reactor = rx };
 	machine_init(&p->machine);
-	cgroup_tree_init(&p->tree, &p->machine.place);
+	cgroup_tree_init(&p->tree, &p->machine.place, carried);
 	return rx->timer_new(rx->ctx, on_timer, p, &p->timer);
 }
 
@@ -174,6 +175,15 @@ struct pool_side *
 pool_side_get(const struct pool_sides *p, uint32_t index)
 {
 	return index < p->n ? p->v[index] : NULL;
+}
+
+struct pool_side *
+pool_side_named(const struct pool_sides *p, const char *name)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		if (p->v[i] && strcmp(p->v[i]->name, name) == 0)
+			return p->v[i];
+	return NULL;
 }
 
 /* ---- runs ---- */

@@ -50,13 +50,16 @@ struct pool_sides {
 };
 
 int
-pool_sides_init(struct pool_sides *p, const struct reactor *rx);
+pool_sides_init(struct pool_sides *p, const struct reactor *rx, bool carried);
 void
 pool_sides_done(struct pool_sides *p);
 /* A pool is to be so from now on. */
 int
 pool_sides_set(
 	struct pool_sides *p, uint32_t index, const char *name, const struct pool_settings *s);
+/* NULL: there is none of that name. */
+struct pool_side *
+pool_side_named(const struct pool_sides *p, const char *name);
 /* NULL: a pool that nobody has set. */
 struct pool_side *
 pool_side_get(const struct pool_sides *p, uint32_t index);

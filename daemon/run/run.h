@@ -35,6 +35,7 @@ struct run {
 	int pidfd;                   /* -1 once reaped */
 	struct reactor_io *exit_io;  /* watches pidfd */
 	struct reactor_timer *timer; /* by state: time limit, end of the grace, next look */
+	int64_t timer_ns;            /* boot time when it fires; INT64_MAX: never */
 	struct capture out;
 	struct pool_side *side; /* its pool's; NULL: it has none */
 	struct rung rung;
@@ -78,6 +79,9 @@ run_new(struct runner *r, uint64_t id);
  * yet. */
 void
 run_make(struct run *run, const struct run_start *start, const struct handler *h);
+/* Watches a process that was there before an exec, in its state. 0 or a negative error. */
+int
+run_adopt(struct run *run, enum run_state state, int out_fd);
 /* Tells what came of run_make. The run, and the runner, may be gone afterwards. */
 void
 run_tell(struct run *run);

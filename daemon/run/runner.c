@@ -88,7 +88,7 @@ runner_new(const struct runner_config *cfg, struct runner **out)
 	err = rx->timer_new(rx->ctx, on_post, r, &r->post_timer);
 	if (err)
 		goto free_launcher;
-	err = pool_sides_init(&r->pools, rx);
+	err = pool_sides_init(&r->pools, rx, cfg->carried);
 	if (err)
 		goto free_timer;
 	r->magic = RUNNER_MAGIC;

@@ -15,6 +15,7 @@
 #ifndef WQD_RUN_RUNNER_H
 #define WQD_RUN_RUNNER_H
 
+#include "base/carry.h"
 #include "base/reactor.h"
 #include "engine/engine.h"
 #include "engine/handler.h"
@@ -25,6 +26,7 @@ struct runner_config {
 	const struct reactor *reactor; /* borrowed */
 	const char *instance;          /* for WQ_INSTANCE; copied */
 	const char *socket; /* for WQ_SERVER: how a run reaches us; copied; may be NULL */
+	bool carried; /* runs of before an exec are about to come: their groups are left alone */
 	void *ctx;
 	/* Called from the loop, never from inside runner_start or runner_kill. `end` is borrowed. */
 	void (*started)(void *ctx, uint64_t run_id, pid_t pid);
@@ -65,6 +67,14 @@ runner_sample(struct runner *r, uint32_t index, struct pool_sample *out);
 /* Processors that we may use: affinity and quotas considered, looked at every ten seconds. */
 uint32_t
 runner_processors(struct runner *r);
+/* Over an exec: no start is still to be told, only then may it be; all runs; one of them back, which
+ * is as it was. A CARRY_CHILD that fails (a negative error) has left nothing but what its process is. */
+bool
+runner_settled(const struct runner *r);
+void
+runner_carry_out(const struct runner *r, struct carry_out *o);
+int
+runner_carry_in(struct runner *r, const struct carry_record *from);
 
 /*
  * Ends what an earlier daemon of this state directory left running: every process whose

@@ -236,6 +236,22 @@ accounts_waiter(struct session *s, int by)
 	return true;
 }
 
+void
+accounts_waiter_force(struct session *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->accounts); i++)
+		if (s->accounts[i])
+			s->accounts[i]->waiters++;
+}
+
+void
+accounts_watcher_force(struct session *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->accounts); i++)
+		if (s->accounts[i])
+			s->accounts[i]->watchers++;
+}
+
 bool
 accounts_watcher(struct session *s, int by)
 {

@@ -52,6 +52,11 @@ bool
 accounts_waiter(struct session *s, int by);
 bool
 accounts_watcher(struct session *s, int by);
+/* One more over an exec: it was allowed then. */
+void
+accounts_waiter_force(struct session *s);
+void
+accounts_watcher_force(struct session *s);
 /*
  * May there be so much more in its queues? NULL: yes, and it counts; or why not, REFUSED_LIMIT. `u`
  * is the update that asks; NULL: it is about the job `name` alone, which it may make.

@@ -341,6 +341,12 @@ care_leave(struct session *s)
 		idle(k);
 }
 
+bool
+care_idle(const struct service *svc)
+{
+	return svc->care->state == CARE_IDLE;
+}
+
 /* ---- requests ---- */
 
 static bool

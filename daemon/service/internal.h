@@ -9,6 +9,7 @@
  *   ops_worker.c  jobs out, to workers
  *   care.c      copies and checks, by the writer thread
  *   jsonl.c     state as lines of JSON
+ *   carry.c     sessions over an exec
  *   ops_*.c     one function for each operation
  */
 #ifndef WQD_SERVICE_INTERNAL_H
@@ -16,6 +17,7 @@
 
 #include <sys/types.h>
 
+#include "base/carry.h"
 #include "base/list.h"
 #include "base/peer.h"
 #include "service/access.h"
@@ -94,6 +96,9 @@ struct service {
 	struct list accounts;
 	unsigned denials; /* of late: each is answered later than the last */
 	int64_t denied_ns;
+	struct session *upgrader; /* who asked for the upgrade that goes on, or NULL */
+	uint64_t upgrade_id;      /* of that request */
+	bool upgrading;
 	uint64_t *unsent; /* owned; runs that their worker was not sent */
 	size_t n_unsent;
 };
@@ -265,6 +270,15 @@ watch_note(struct service *svc, const struct watch_event *e, struct moment now);
 /* The session watches no more. */
 void
 watch_leave(struct session *s, struct moment now);
+/* Over an exec: the session's watchers, and where the positions of events go on. */
+void
+watch_carry_out(const struct session *s, struct carry_out *o);
+int
+watch_carry_in(struct session *s, const struct carry_record *r);
+uint64_t
+watch_position(const struct service *svc);
+void
+watch_begin_at(struct service *svc, uint64_t position);
 /* Gives the watchers what they have room for. True: there is more to give at once. */
 bool
 watch_turn(struct service *svc, struct moment now);
@@ -300,6 +314,9 @@ care_free(struct service *svc);
 /* The session is told nothing more. */
 void
 care_leave(struct session *s);
+/* Nothing is copied or checked. */
+bool
+care_idle(const struct service *svc);
 /* Goes on with what is under way; when it is to be called again. */
 int64_t
 care_turn(struct service *svc, struct moment now);
@@ -322,7 +339,7 @@ struct op {
 };
 extern const struct op op_table[REQ_KIND_COUNT];
 
-op_fn op_unknown, op_hello, op_ping, op_reload, op_shutdown;
+op_fn op_unknown, op_hello, op_ping, op_reload, op_shutdown, op_upgrade;
 op_fn op_update, op_update_batch, op_cancel, op_flush, op_flush_queue, op_wait, op_delete,
 	op_disable, op_enable, op_kick;
 op_fn op_get, op_list, op_history, op_stat;

@@ -2,6 +2,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/access.c %reldir%/access.h \
 	%reldir%/account.c %reldir%/account.h \
 	%reldir%/care.c \
+	%reldir%/carry.c %reldir%/carry.h \
 	%reldir%/commit.c %reldir%/commit.h \
 	%reldir%/internal.h \
 	%reldir%/jsonl.c %reldir%/jsonl.h \

@@ -35,6 +35,7 @@ const struct op op_table[REQ_KIND_COUNT] = {
 	[REQ_STAT] = { op_stat, 32 },
 	[REQ_RELOAD] = { op_reload, 2048 },
 	[REQ_SHUTDOWN] = { op_shutdown, 1 },
+	[REQ_UPGRADE] = { op_upgrade, 1 },
 	[REQ_COMPLETION_WAIT] = { op_completion_wait, 1 },
 	[REQ_COMPLETE] = { op_complete, 1 },
 	[REQ_COMPLETE_ALL] = { op_complete_all, 1 },
@@ -186,4 +187,44 @@ op_shutdown(struct service *svc, struct call *c)
 	service_log_command(c, "shutdown_asked");
 	reply_status(c->s, c->req->id, ST_OK, NULL);
 	svc->cfg.shutdown(svc->cfg.ctx, c->req->drain_first);
+}
+
+void
+op_upgrade(struct service *svc, struct call *c)
+{
+	char why[512] = "this daemon can't be upgraded while it runs";
+
+	service_log_command(c, c->req->upgrade_check ? "upgrade_check_asked" : "upgrade_asked");
+	if (svc->stopping) {
+		reply_status(c->s, c->req->id, ST_REFUSED_DRAINING, "the daemon is stopping");
+		return;
+	}
+	if (svc->upgrading) {
+		reply_status(c->s, c->req->id, ST_REFUSED_LIMIT, "an upgrade is going on already");
+		return;
+	}
+	if (!svc->cfg.upgrade ||
+		svc->cfg.upgrade(svc->cfg.ctx, c->req->upgrade_check, why, sizeof why) < 0) {
+		reply_status(c->s, c->req->id, ST_INVALID, why);
+		return;
+	}
+	svc->upgrading = true;
+	svc->upgrader = c->s;
+	svc->upgrade_id = c->req->id;
+	c->s->in_flight++;
+}
+
+void
+service_upgraded(struct service *svc, enum status st, const char *message)
+{
+	struct session *s = svc->upgrader;
+
+	CHECK_OBJ(svc, SERVICE_MAGIC);
+	svc->upgrading = false;
+	svc->upgrader = NULL;
+	if (!s)
+		return;
+	s->in_flight--;
+	reply_status(s, svc->upgrade_id, st, message);
+	svc->cfg.output_ready(svc->cfg.ctx, s);
 }

@@ -73,6 +73,9 @@ struct service_config {
 	/* Reads the configuration again; on failure a sentence in `why`. */
 	int (*reload)(void *ctx, char *why, size_t size);
 	void (*shutdown)(void *ctx, bool drain);
+	/* Begins an upgrade, or a check of what there is to upgrade to; its end is told by
+	 * service_upgraded. 0, or a negative error with a sentence in `why`. NULL: it can't be. */
+	int (*upgrade)(void *ctx, bool check, char *why, size_t size);
 	/* What is wrong with the disk, "" when nothing is. NULL: nobody knows. */
 	void (*trouble)(void *ctx, struct moment now, char *dst, size_t size);
 	/* Adds the daemon's own counters to a stat reply. */
@@ -119,6 +122,9 @@ service_set_allow_command(struct service *svc, bool allow);
 /* From now on newcomers are REFUSED_DRAINING. */
 void
 service_set_stopping(struct service *svc);
+/* How the upgrade ended, or the check: the answer to who asked, if he is still there. */
+void
+service_upgraded(struct service *svc, enum status st, const char *message);
 /* After a reload: sessions may do from now on what it says (borrowed), also in those that are open. */
 void
 service_set_grants(struct service *svc, const struct grants *g);

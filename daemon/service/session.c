@@ -71,6 +71,9 @@ session_free(struct session *s, struct moment now)
 	s->state = SESSION_CLOSING;
 	watch_leave(s, now);
 	care_leave(s);
+	/* The upgrade itself goes on. */
+	if (svc->upgrader == s)
+		svc->upgrader = NULL;
 	while ((h = list_first(&s->held, struct held, of_session)) != NULL)
 		held_free(h);
 	while ((t = list_first(&s->tickets, struct ticket, link)) != NULL) {

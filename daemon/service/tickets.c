@@ -59,6 +59,29 @@ ticket_take(struct tickets *ts)
 	return t;
 }
 
+/* So many slots at most: more were never in flight. */
+#define INDEX_MAX (1u << 26)
+
+struct ticket *
+ticket_take_this(struct tickets *ts, uint64_t number)
+{
+	uint32_t index = (uint32_t)number, generation = (uint32_t)(number >> 32);
+	struct ticket *t;
+
+	if (index >= INDEX_MAX || generation == 0)
+		return NULL;
+	while (index / PAGE >= ts->n_pages)
+		if (!page_add(ts))
+			return NULL;
+	t = &ts->pages[index / PAGE][index % PAGE];
+	if (t->s)
+		return NULL;
+	list_del(&t->link);
+	t->generation = generation;
+	ts->in_use++;
+	return t;
+}
+
 void
 ticket_give(struct tickets *ts, struct ticket *t)
 {

@@ -42,6 +42,9 @@ tickets_done(struct tickets *ts);
 /* A free slot, not yet of a session; NULL: out of memory. */
 struct ticket *
 ticket_take(struct tickets *ts);
+/* The slot with that number, over an exec. NULL: out of memory, or it is in use. */
+struct ticket *
+ticket_take_this(struct tickets *ts, uint64_t number);
 void
 ticket_give(struct tickets *ts, struct ticket *t);
 /* The ticket in use with this number, or NULL. */

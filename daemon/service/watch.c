@@ -337,6 +337,96 @@ watch_turn(struct service *svc, struct moment now)
 	return more;
 }
 
+/* ---- over an exec ---- */
+
+/* Never given to anything else. */
+enum {
+	WATCHER_REQUEST = 1,
+	WATCHER_LOST,
+	WATCHER_LOST_UNKNOWN,
+	WATCHER_GREETED,
+	WATCHER_KINDS,
+	WATCHER_QUEUE,
+	WATCHER_PREFIX
+};
+
+/* The ring stays behind: what it holds for who had no room for it is lost, and counted. */
+static uint64_t
+left_behind(const struct watch *wa, const struct watcher *w)
+{
+	uint64_t n = 0;
+
+	for (uint64_t at = w->next; at != wa->next; at++)
+		n += matches(wa, w, note_at((struct watch *)(uintptr_t)wa, at));
+	return n;
+}
+
+void
+watch_carry_out(const struct session *s, struct carry_out *o)
+{
+	list_each(w, &s->watchers, struct watcher, of_session) {
+		carry_begin(o, CARRY_WATCHER);
+		carry_u64(o, WATCHER_REQUEST, w->request_id);
+		carry_u64(o, WATCHER_LOST, w->lost + left_behind(s->svc->watch, w));
+		carry_u64(o, WATCHER_LOST_UNKNOWN, w->lost_unknown);
+		carry_u64(o, WATCHER_GREETED, w->greeted);
+		carry_u64(o, WATCHER_KINDS, w->kinds);
+		carry_str(o, WATCHER_QUEUE, (struct str){ w->queue, w->queue_n });
+		carry_str(o, WATCHER_PREFIX, (struct str){ w->prefix, w->prefix_n });
+		carry_end(o);
+	}
+}
+
+int
+watch_carry_in(struct session *s, const struct carry_record *r)
+{
+	struct str queue = carry_get(r, WATCHER_QUEUE), prefix = carry_get(r, WATCHER_PREFIX);
+	struct watch *wa = s->svc->watch;
+	struct watcher *w;
+
+	if (queue.n > QUEUE_NAME_MAX || prefix.n > KEY_MAX)
+		return ERR_DAMAGED;
+	w = x_zalloc(sizeof *w);
+	if (!w || record_begin(s->svc) < 0) {
+		x_free(w);
+		return -ENOMEM;
+	}
+	w->s = s;
+	w->request_id = carry_get_u64(r, WATCHER_REQUEST, 0);
+	w->lost = carry_get_u64(r, WATCHER_LOST, 0);
+	w->lost_unknown = carry_get_u64(r, WATCHER_LOST_UNKNOWN, 0) != 0;
+	w->greeted = carry_get_u64(r, WATCHER_GREETED, 0) != 0;
+	w->kinds = (uint32_t)carry_get_u64(r, WATCHER_KINDS, 0);
+	w->queue_n = (uint8_t)queue.n;
+	w->prefix_n = (uint8_t)prefix.n;
+	if (queue.n)
+		memcpy(w->queue, queue.p, queue.n);
+	if (prefix.n)
+		memcpy(w->prefix, prefix.p, prefix.n);
+	w->next = wa->next;
+	accounts_watcher_force(s);
+	list_append(&wa->watchers, &w->link);
+	list_append(&s->watchers, &w->of_session);
+	wa->n_watchers++;
+	s->in_flight++;
+	return 0;
+}
+
+uint64_t
+watch_position(const struct service *svc)
+{
+	return svc->watch->next;
+}
+
+void
+watch_begin_at(struct service *svc, uint64_t position)
+{
+	struct watch *w = svc->watch;
+
+	if (!w->ring && position > w->next)
+		w->next = position;
+}
+
 /* ---- life ---- */
 
 int

@@ -69,6 +69,7 @@ struct sqlite_store {
 	char owner[OWNER_MAX];
 	bool log_is_ours; /* the -wal file did not exist before */
 	bool trusted;     /* seen whole and in order, or written to: may be tidied at close */
+	bool again;       /* over an exec: not looked at once more */
 	bool damaged;     /* seen since */
 	bool writable;    /* in WAL mode, ready for commits */
 	bool in_group;

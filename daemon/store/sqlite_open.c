@@ -135,7 +135,7 @@ open_existing(struct sqlite_store *st, const struct sqlite_look *l, struct store
 	/* Without it nothing is set aside. */
 	st->file_fd = open(st->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	rc = connect_to(st, err);
-	if (!rc)
+	if (!rc && !st->again)
 		rc = sq_check(st, err);
 	if (!rc)
 		rc = prepare_all(st, err);
@@ -271,8 +271,8 @@ set_names(struct sqlite_store *st, const char *dir, struct store_error *err)
 	return 0;
 }
 
-int
-store_sqlite_open(const char *dir, struct store **out, struct store_error *err)
+static int
+open_store(const char *dir, bool again, struct store **out, struct store_error *err)
 {
 	struct sqlite_store *st = x_zalloc(sizeof *st);
 	int rc;
@@ -280,6 +280,7 @@ store_sqlite_open(const char *dir, struct store **out, struct store_error *err)
 	if (!st)
 		return store_fail(err, -ENOMEM, dir, "open");
 	st->magic = SQLITE_STORE_MAGIC;
+	st->again = again;
 	st->pub.ops = &sq_ops;
 	st->lock_fd = st->file_fd = -1;
 	sq_put_init(st);
@@ -296,4 +297,16 @@ store_sqlite_open(const char *dir, struct store **out, struct store_error *err)
 	}
 	*out = &st->pub;
 	return 0;
+}
+
+int
+store_sqlite_open(const char *dir, struct store **out, struct store_error *err)
+{
+	return open_store(dir, false, out, err);
+}
+
+int
+store_sqlite_open_again(const char *dir, struct store **out, struct store_error *err)
+{
+	return open_store(dir, true, out, err);
 }

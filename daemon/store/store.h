@@ -117,6 +117,10 @@ struct store {
  */
 int
 store_sqlite_open(const char *dir, struct store **out, struct store_error *err);
+/* The same by a process that has had it open until just now, over an exec: its pages were looked at
+ * then. */
+int
+store_sqlite_open_again(const char *dir, struct store **out, struct store_error *err);
 /* All steps of a copy at once. 0, or why it could not be made. */
 int
 store_backup(struct store *st, const char *path);

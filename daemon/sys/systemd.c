@@ -39,6 +39,7 @@ struct systemd {
 	size_t n_listen;
 	int listen[LISTEN_MAX]; /* -1: taken */
 	char *names;            /* owned; "a:b:c"; NULL: none */
+	char *environ[8];       /* owned; see systemd_environ */
 };
 
 static const char *const variables[] = { "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
@@ -158,6 +159,25 @@ adopt_listeners(struct systemd *sd, const char **why)
 	return 0;
 }
 
+/* Not the passed sockets, which have been taken. */
+static void
+keep_environ(struct systemd *sd)
+{
+	static const char *const kept[] = { "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
+		"JOURNAL_STREAM" };
+	char text[512];
+	size_t n = 0;
+
+	_Static_assert(ARRAY_SIZE(kept) < ARRAY_SIZE(sd->environ), "and a NULL");
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+		const char *value = getenv(kept[i]);
+		int len = value ? snprintf(text, sizeof text, "%s=%s", kept[i], value) : -1;
+
+		if (len > 0 && (size_t)len < sizeof text)
+			sd->environ[n++] = must_strdup(text);
+	}
+}
+
 int
 systemd_new(struct systemd **out, const char **why)
 {
@@ -173,6 +193,7 @@ systemd_new(struct systemd **out, const char **why)
 	sd->watchdog_ns = watchdog_interval();
 	sd->journal = stderr_is_journal();
 	err = adopt_listeners(sd, why);
+	keep_environ(sd);
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
 		unsetenv(variables[i]);
 	if (err) {
@@ -195,6 +216,8 @@ systemd_free(struct systemd *sd)
 	if (sd->notify >= 0)
 		close(sd->notify);
 	x_free(sd->names);
+	for (size_t i = 0; i < ARRAY_SIZE(sd->environ); i++)
+		x_free(sd->environ[i]);
 	MAGIC_DONE(sd);
 	x_free(sd);
 }
@@ -227,6 +250,12 @@ systemd_listen_named(const struct systemd *sd, size_t i, const char *name)
 	}
 	return p && strncmp(p, name, strlen(name)) == 0 &&
 		(p[strlen(name)] == ':' || p[strlen(name)] == '\0');
+}
+
+char *const *
+systemd_environ(const struct systemd *sd)
+{
+	return sd->environ;
 }
 
 int64_t

@@ -37,6 +37,11 @@ systemd_watchdog_ns(const struct systemd *sd);
 bool
 systemd_stderr_is_journal(const struct systemd *sd);
 
+/* What was taken out of the environment and a program that takes our place would have to find there:
+ * "NAME=value", NULL-terminated, borrowed. */
+char *const *
+systemd_environ(const struct systemd *sd);
+
 void
 systemd_ready(struct systemd *sd);
 void

@@ -360,6 +360,15 @@ read_shutdown(struct decode *d, const void *m, struct request *out)
 }
 
 static void
+read_upgrade(struct decode *d, const void *m, struct request *out)
+{
+	const Wq__V1__Upgrade *pb = m;
+
+	(void)d;
+	out->upgrade_check = pb->check;
+}
+
+static void
 read_completion_wait(struct decode *d, const void *m, struct request *out)
 {
 	const Wq__V1__CompletionWait *pb = m;
@@ -515,6 +524,7 @@ static const struct {
 	[WQ__V1__REQUEST__OP_CHECK] = { REQ_CHECK, NULL },
 	[WQ__V1__REQUEST__OP_EXPORT] = { REQ_EXPORT, decode_export },
 	[WQ__V1__REQUEST__OP_IMPORT_JOB] = { REQ_IMPORT_JOB, decode_import },
+	[WQ__V1__REQUEST__OP_UPGRADE] = { REQ_UPGRADE, read_upgrade },
 };
 
 static bool

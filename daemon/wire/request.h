@@ -53,6 +53,7 @@ enum request_kind {
 	REQ_CHECK,
 	REQ_EXPORT,
 	REQ_IMPORT_JOB,
+	REQ_UPGRADE,
 	REQ_KIND_COUNT
 };
 
@@ -130,7 +131,8 @@ struct request {
 		struct op_queue_delete queue_delete;
 		struct req_drain drain;
 		bool drain_first; /* shutdown */
-		uint64_t cursor;  /* queue_list */
+		bool upgrade_check;
+		uint64_t cursor; /* queue_list */
 		struct op_completion completion;
 		struct req_watch watch;
 		struct op_subscribe subscribe;

@@ -219,6 +219,7 @@ check_values(const struct request *r)
 	case REQ_STAT:
 	case REQ_RELOAD:
 	case REQ_SHUTDOWN:
+	case REQ_UPGRADE:
 	case REQ_BACKUP:
 	case REQ_CHECK:
 	case REQ_EXPORT:

@@ -217,8 +217,8 @@ START_TEST(every_operation_has_its_kind)
 		{ 40, REQ_COMPLETION_SHOW }, { 41, REQ_WATCH }, { 50, REQ_SUBSCRIBE },
 		{ 51, REQ_CREDITS }, { 52, REQ_UNSUBSCRIBE }, { 53, REQ_TOUCH }, { 54, REQ_FINISH },
 		{ 55, REQ_FAIL }, { 56, REQ_RELEASE }, { 60, REQ_BACKUP }, { 61, REQ_CHECK },
-		{ 62, REQ_EXPORT }, { 63, REQ_IMPORT_JOB }, { 99, REQ_UNKNOWN },
-		{ 200, REQ_UNKNOWN } };
+		{ 62, REQ_EXPORT }, { 63, REQ_IMPORT_JOB }, { 64, REQ_UPGRADE },
+		{ 99, REQ_UNKNOWN }, { 200, REQ_UNKNOWN } };
 
 	ck_assert_uint_eq(ARRAY_SIZE(ops), REQ_KIND_COUNT + 1);
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
