@@ -89,6 +89,7 @@ enum ctl_option_id {
 	OPT_TIMERS,
 	OPT_PAUSE_AFTER,
 	OPT_DRAIN,
+	OPT_CHECK,
 	OPT_KEYS,
 	OPT_COUNT,
 	OPT_PIPELINE,
@@ -313,6 +314,8 @@ int
 ctl_do_import(struct ctl *c);
 int
 ctl_do_reload(struct ctl *c);
+int
+ctl_do_upgrade(struct ctl *c);
 int
 ctl_do_shutdown(struct ctl *c);
 int

@@ -1,4 +1,4 @@
-/* The daemon itself: stat, ping, reload, shutdown. */
+/* The daemon itself: stat, ping, reload, upgrade, shutdown. */
 #include <stdio.h>
 
 #include "ctl_out.h"
@@ -95,6 +95,19 @@ ctl_do_reload(struct ctl *c)
 		return rc;
 	rc = wq_reload(c->wq);
 	return rc < 0 ? ctl_fail(c, rc, NULL) : ctl_put_ok(c, NULL, "reloaded");
+}
+
+int
+ctl_do_upgrade(struct ctl *c)
+{
+	bool check = ctl_given(c, OPT_CHECK);
+	int rc = ctl_connect(c);
+
+	if (rc)
+		return rc;
+	rc = wq_upgrade(c->wq, check);
+	return rc < 0 ? ctl_fail(c, rc, NULL)
+		      : ctl_put_ok(c, NULL, check ? "the new program can take over" : "upgraded");
 }
 
 int

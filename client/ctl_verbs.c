@@ -220,6 +220,9 @@ static const struct ctl_option import_options[] = {
 	FLAG(OPT_SHIFT_OVERDUE, "shift-overdue",
 		"move deadlines that have passed: as long after now as they were after the export"),
 };
+static const struct ctl_option upgrade_options[] = {
+	FLAG(OPT_CHECK, "check", "only ask the new program whether it could take over"),
+};
 static const struct ctl_option shutdown_options[] = {
 	FLAG(OPT_DRAIN, "drain", "first let what is ready, held and running come to its end, however long that takes"),
 };
@@ -386,6 +389,12 @@ const struct ctl_verb ctl_verbs[] = {
 		       "is that of the first. FILE - is stdin.",
 		OPTIONS(import_options), .run = ctl_do_import },
 	{ .name = "reload", .summary = "read the configuration again", .run = ctl_do_reload },
+	{ .name = "upgrade", .summary = "exchange the daemon's program while it serves",
+		.doc = "For the one that stands in its place on the disk now. Connections, timers and "
+		       "runs go on; connections with TLS are ended, and their clients connect again. "
+		       "The answer comes from the new program. One that can't take over, or not start, "
+		       "leaves the old one serving, and the exit status is 1.",
+		OPTIONS(upgrade_options), .run = ctl_do_upgrade },
 	{ .name = "shutdown", .summary = "stop the daemon",
 		.doc = "The answer comes at once. The daemon ends when its runs have, and interrupts those "
 		       "that are left after stop_timeout.",

@@ -139,6 +139,18 @@ wq_reload(wq_t *wq)
 }
 
 int
+wq_upgrade(wq_t *wq, int check)
+{
+	Wq__V1__Request req = WQ__V1__REQUEST__INIT;
+	Wq__V1__Upgrade u = WQ__V1__UPGRADE__INIT;
+
+	u.check = check != 0;
+	req.op_case = WQ__V1__REQUEST__OP_UPGRADE;
+	req.upgrade = &u;
+	return call_plain(wq, &req, RESEND_NEVER, -1);
+}
+
+int
 wq_shutdown(wq_t *wq, int drain)
 {
 	Wq__V1__Request req = WQ__V1__REQUEST__INIT;

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "engine/carry.h"
 #include "parts.h"
 #include "recover.h"
 
@@ -24,6 +25,7 @@ failed(struct daemon *d, int exit, const char *event, const char *detail)
 {
 	char field[1024];
 
+	snprintf(d->why, sizeof d->why, "%s: %s", event, detail);
 	log_error(event, "error=%s", log_field(field, sizeof field, str_from(detail)));
 	systemd_status(d->sd, "%s: %s", event, detail);
 	return d->exit = exit;
@@ -54,6 +56,7 @@ store_failed(struct daemon *d, const struct store_error *e)
 {
 	log_error("store_unusable", "path=\"%s\" error=\"%s\" detail=\"%s\" next=\"%s\"", e->path,
 		err_str(e->code), e->detail, e->next);
+	snprintf(d->why, sizeof d->why, "%.200s: %.200s", e->path, e->detail);
 	systemd_status(d->sd, "%s: %s; %s", e->path, e->detail, e->next);
 	return d->exit = parts_store_exit(e);
 }
@@ -84,6 +87,9 @@ on_progress(void *ctx, uint64_t done, uint64_t total)
 		return;
 	d->progress_at_ns = now + PROGRESS_EACH_NS;
 	systemd_extend_timeout(d->sd, EXTEND_BY);
+	/* Over an exec the watchdog goes on. */
+	if (d->carried.map)
+		systemd_watchdog_ping(d->sd);
 	systemd_status(d->sd, "recovering: %llu of %llu", (unsigned long long)done,
 		(unsigned long long)total);
 	if (isatty(STDERR_FILENO))
@@ -91,8 +97,8 @@ on_progress(void *ctx, uint64_t done, uint64_t total)
 			(unsigned long long)total);
 }
 
-static const char *
-state_dir(const struct daemon *d)
+const char *
+parts_state_dir(const struct daemon *d)
 {
 	return d->opt->state_dir ? d->opt->state_dir : d->conf->state_dir;
 }
@@ -127,7 +133,7 @@ static int
 open_store(struct daemon *d)
 {
 	struct store_error err = { 0 };
-	const char *dir = state_dir(d);
+	const char *dir = parts_state_dir(d);
 	int r;
 
 	d->unclaimed = true;
@@ -143,8 +149,10 @@ open_store(struct daemon *d)
 		return store_failed(d, &err);
 	}
 	/* An orphan scan and a long check may come: say so before they do. */
-	systemd_extend_timeout(d->sd, EXTEND_BY);
-	r = store_sqlite_open(dir, &d->store, &err);
+	if (!d->carried.map)
+		systemd_extend_timeout(d->sd, EXTEND_BY);
+	r = d->carried.map ? store_sqlite_open_again(dir, &d->store, &err)
+			   : store_sqlite_open(dir, &d->store, &err);
 	if (r < 0) {
 		err.code = err.code ? err.code : r;
 		return store_failed(d, &err);
@@ -181,6 +189,7 @@ build_engine(struct daemon *d)
 	struct recovered found;
 	struct moment now;
 	int64_t began = clock_boot_ns();
+	const char *what = "";
 	int r;
 
 	cfg.max_jobs = d->conf->max_jobs;
@@ -199,7 +208,7 @@ build_engine(struct daemon *d)
 		return failed(d, WQD_EXIT_FAILED, "start", "no memory");
 	memcpy(d->instance, d->store->meta.instance, sizeof d->instance);
 	/* Of a state made just now there are none: no need to look at every process there is. */
-	r = d->store->meta.fresh ? 0 : orphans_end(d->instance, ORPHANS_TIMEOUT);
+	r = d->store->meta.fresh || d->carried.map ? 0 : orphans_end(d->instance, ORPHANS_TIMEOUT);
 	if (r < 0)
 		return failed(d, WQD_EXIT_FAILED, "orphans",
 			"processes of an earlier daemon could not be ended");
@@ -208,6 +217,8 @@ build_engine(struct daemon *d)
 	now = clock_now();
 	if (recover(d->store, d->engine, now, on_progress, d, &found, &err) < 0)
 		return store_failed(d, &err);
+	if (d->carried.map && engine_carry_in(d->engine, now, &d->carried, &what) < 0)
+		return failed(d, WQD_EXIT_FAILED, "carried over", what);
 	log_info("recovered", "jobs=%llu queues=%llu runs=%llu took_ms=%lld",
 		(unsigned long long)found.jobs, (unsigned long long)found.queues,
 		(unsigned long long)found.runs, (long long)((clock_boot_ns() - began) / NS_PER_MS));
@@ -242,7 +253,7 @@ build_service(struct daemon *d)
 	if (writer_new(d->store, &d->writer, &fd) < 0)
 		return failed(d, WQD_EXIT_FAILED, "start", "the writer thread can't be made");
 	d->store = NULL;
-	service_set_writer(d->svc, d->writer, state_dir(d));
+	service_set_writer(d->svc, d->writer, parts_state_dir(d));
 	if (re->io_add(re->ctx, fd, REACTOR_READ, daemon_on_writer_ready, d, &d->writer_io) < 0 ||
 		committer_new(d->engine, d->svc, d->writer, d->conf->commit_interval_ns,
 			&d->committer) < 0)
@@ -258,6 +269,7 @@ build_runner(struct daemon *d)
 		.reactor = loop_reactor(d->loop),
 		.instance = d->instance,
 		.socket = address,
+		.carried = d->carried.map != NULL,
 		.ctx = d,
 	};
 
@@ -337,6 +349,25 @@ adopt_listeners(struct daemon *d, const struct listen_options *o)
 	return 0;
 }
 
+/* Those there were, whatever the configuration says now: addresses change with a restart. */
+static int
+carry_listeners(struct daemon *d, const struct listen_options *o)
+{
+	struct carry_record r;
+	struct listener *ln;
+	size_t at = 0;
+
+	while (carry_next(&d->carried, &at, &r)) {
+		int err = r.kind == CARRY_LISTENER ? listener_carry_in(d->conns, &r, o, &ln) : 1;
+
+		if (err < 0)
+			return failed(d, WQD_EXIT_FAILED, "listen", err_str(err));
+		if (err == 0)
+			add_listener(d, ln);
+	}
+	return 0;
+}
+
 static int
 build_listeners(struct daemon *d)
 {
@@ -351,6 +382,8 @@ build_listeners(struct daemon *d)
 
 	if (socket_group(d->conf, &o.group) < 0)
 		return failed(d, WQD_EXIT_CONFIG, "socket_group", "no such group");
+	if (d->carried.map)
+		return carry_listeners(d, &o);
 	if (systemd_listen_count(d->sd) > 0)
 		return adopt_listeners(d, &o);
 	if (d->opt->socket) {
@@ -427,10 +460,12 @@ parts_build(struct daemon *d)
 		(r = secure_build(d)) != 0 || (r = build_listeners(d)) != 0 ||
 		(r = build_runner(d)) != 0 || (r = build_signals(d)) != 0)
 		return r;
+	if (upgrade_new(d, &d->upgrade) < 0)
+		return failed(d, WQD_EXIT_FAILED, "start", "no memory");
 	parts_apply_pools(d, d->conf);
 	parts_apply_queues(d, d->conf);
 	engine_recovered(d->engine, clock_now());
-	return 0;
+	return d->carried.map ? carried_restore(d) : 0;
 }
 
 void
@@ -439,6 +474,7 @@ parts_teardown(struct daemon *d)
 	const struct reactor *re = d->loop ? loop_reactor(d->loop) : NULL;
 	int r;
 
+	upgrade_free(d->upgrade);
 	stop_free(d->stop);
 	parts_close_listeners(d);
 	conns_free(d->conns);

@@ -1,6 +1,7 @@
 /* Sessions on connections: the network adapter and the service, which don't know each other. */
 #include "base/log.h"
 #include "parts.h"
+#include "service/carry.h"
 
 static int
 open_session(void *ctx, struct conn *c, const struct peer *peer, struct moment now, void **session)
@@ -63,6 +64,18 @@ session_expired_(void *session)
 }
 
 static void
+session_carry_out_(const void *session, struct carry_out *o)
+{
+	session_carry_out(session, o);
+}
+
+static int
+session_carry_in_(void *session, const struct carry_record *r, struct moment now)
+{
+	return session_carry_in(session, r, now);
+}
+
+static void
 on_refused(void *ctx)
 {
 	struct daemon *d = ctx;
@@ -105,6 +118,8 @@ clients_protocol(struct daemon *d)
 		.closing = session_closing_,
 		.deadline = session_deadline_,
 		.expired = session_expired_,
+		.carry_out = session_carry_out_,
+		.carry_in = session_carry_in_,
 		.refused = on_refused,
 		.not_secured = on_not_secured,
 	};

@@ -16,7 +16,6 @@
 #include "run/group.h"
 #include "run/process_use.h"
 
-#define CREW_MAGIC   0x63726577u
 #define LOOK_NS      (100 * NS_PER_MS) /* while work waits */
 #define IDLE_LOOK_NS NS_PER_S
 #define PAUSE_MIN_NS NS_PER_S
@@ -24,16 +23,6 @@
 #define STEADY_NS    (10 * NS_PER_S) /* a life longer than this was no crash at start */
 #define PIPE_MAX     65536u
 #define LAST_WAIT_MS 1000
-
-/* What is remembered of a queue between its workers. */
-struct shift {
-	struct list link;
-	char queue[QUEUE_NAME_MAX + 1];
-	int64_t pause_ns, not_before_ns;
-	int64_t looked_ns;
-	double used;
-	bool seen;
-};
 
 static const struct reactor *
 reactor(const struct crew *c)
@@ -78,7 +67,7 @@ crew_new(struct daemon *d, struct crew **out)
 
 /* ---- the end of one ---- */
 
-static void
+void
 member_free(struct member *m)
 {
 	const struct reactor *r = reactor(m->c);
@@ -112,8 +101,8 @@ member_end(struct member *m)
 	member_signal(m, SIGTERM);
 }
 
-static struct shift *
-shift_of(struct crew *c, const char *queue)
+struct shift *
+crew_shift(struct crew *c, const char *queue)
 {
 	struct shift *s;
 
@@ -143,7 +132,7 @@ pause_more(struct shift *s, int64_t now_ns)
 static void
 member_crashed(struct member *m, int status)
 {
-	struct shift *s = shift_of(m->c, m->queue);
+	struct shift *s = crew_shift(m->c, m->queue);
 	char queue[4 * QUEUE_NAME_MAX + 8], said[4 * LAST_WORDS + 8];
 	int64_t now = clock_boot_ns();
 
@@ -207,7 +196,7 @@ on_exit_(void *arg, unsigned ready)
 
 /* ---- the beginning of one ---- */
 
-static bool
+bool
 member_watch(struct member *m)
 {
 	const struct reactor *r = reactor(m->c);
@@ -327,7 +316,7 @@ look_at(void *arg, const struct crew_view *v)
 	struct shift *s;
 
 	snprintf(queue, sizeof queue, "%.*s", STR_ARG(v->queue));
-	s = shift_of(c, queue);
+	s = crew_shift(c, queue);
 	if (!s)
 		return;
 	s->seen = true;

@@ -15,6 +15,7 @@
 #ifndef WQD_CREW_H
 #define WQD_CREW_H
 
+#include "base/carry.h"
 #include "base/clock.h"
 #include "base/peer.h"
 #include "service/session.h"
@@ -35,6 +36,12 @@ void
 crew_stop(struct crew *c);
 size_t
 crew_alive(const struct crew *c);
+/* Over an exec, after the connections: workers keep their processes and sessions. 0 or a negative
+ * error. */
+void
+crew_carry_out(const struct crew *c, struct carry_out *o);
+int
+crew_carry_in(struct crew *c, const struct carry_record *r);
 /* While one is started: the connection that is being made is of the user that runs it, for its
  * queue; otherwise `peer` stays as it is. What is put there is valid until the crew's next start. */
 void

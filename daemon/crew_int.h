@@ -1,4 +1,4 @@
-/* What crew.c and crew_start.c share; nobody else includes it. */
+/* What crew.c, crew_start.c and crew_carry.c share; nobody else includes it. */
 #ifndef WQD_CREW_INT_H
 #define WQD_CREW_INT_H
 
@@ -9,6 +9,7 @@
 #include "parts.h"
 #include "run/launch.h"
 
+#define CREW_MAGIC 0x63726577u
 #define LAST_WORDS 200u
 
 enum member_state { COMING, ON, GOING, ENDING };
@@ -27,6 +28,16 @@ struct member {
 	char handler[HANDLER_NAME_MAX + 1], queue[QUEUE_NAME_MAX + 1];
 	char said[LAST_WORDS + 1];
 	size_t n_said;
+};
+
+/* What is remembered of a queue between its workers. */
+struct shift {
+	struct list link;
+	char queue[QUEUE_NAME_MAX + 1];
+	int64_t pause_ns, not_before_ns;
+	int64_t looked_ns;
+	double used;
+	bool seen;
 };
 
 struct crew {
@@ -49,5 +60,16 @@ struct crew {
  * is the caller's to end. */
 bool
 member_start(struct member *m, const struct handler *h);
+
+/* ---- crew.c ---- */
+
+/* Its process and what it says. */
+bool
+member_watch(struct member *m);
+void
+member_free(struct member *m);
+/* Of the queue, made when there is none; NULL without memory. */
+struct shift *
+crew_shift(struct crew *c, const char *queue);
 
 #endif

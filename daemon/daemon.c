@@ -249,6 +249,14 @@ on_shutdown(void *ctx, bool drain)
 	d->wants_stop = true;
 }
 
+static int
+on_upgrade(void *ctx, bool check, char *why, size_t size)
+{
+	struct daemon *d = ctx;
+
+	return upgrade_begin(d->upgrade, check, why, size);
+}
+
 /* A stop that is asked for again goes on sooner, as by a second signal; one with drain changes
  * nothing then. */
 static void
@@ -274,7 +282,8 @@ on_turn(void *ctx, struct moment now)
 		stop_as_asked(d);
 	if (d->stop)
 		stop_turn(d->stop, now);
-	crew_turn(d->crew, now);
+	if (!upgrade_holds(d->upgrade))
+		crew_turn(d->crew, now);
 	committer_turn(d->committer, now);
 	due = service_turn(d->svc, now);
 	other = engine_next_due(d->engine, now);
@@ -283,6 +292,7 @@ on_turn(void *ctx, struct moment now)
 	due = other < due ? other : due;
 	other = committer_next_due(d->committer);
 	loop_tick_at(d->loop, other < due ? other : due);
+	upgrade_turn(d->upgrade, now);
 }
 
 const struct loop_hooks daemon_hooks = { .tick = on_tick, .turn = on_turn };
@@ -311,6 +321,7 @@ on_stat(void *ctx, void (*put)(void *arg, const char *name, int64_t value), void
 	put(arg, "store_bytes", (int64_t)ss.file_bytes);
 	put(arg, "store_wal_bytes", (int64_t)ss.wal_bytes);
 	put(arg, "store_bytes_written", (int64_t)ss.bytes_written);
+	put(arg, "upgrades", (int64_t)d->upgrades);
 	put(arg, "runner_active", (int64_t)runner_active(d->runner));
 	put(arg, "worker_programs", (int64_t)crew_alive(d->crew));
 	secure_stat(d, put, arg);
@@ -338,6 +349,7 @@ daemon_service_hooks(struct service_config *cfg)
 	cfg->output_early = clients_output_early;
 	cfg->reload = on_reload;
 	cfg->shutdown = on_shutdown;
+	cfg->upgrade = on_upgrade;
 	cfg->stat = on_stat;
 	cfg->token_name = secure_token_name;
 }
@@ -349,18 +361,37 @@ daemon_run(const struct daemon_options *opt)
 {
 	struct daemon d = { .opt = opt };
 	const char *why = NULL;
-	int r = parts_load_config(&d);
+	int r = carried_open(&d);
 
-	if (r != 0)
-		return r;
-	if (systemd_new(&d.sd, &why) < 0) {
-		log_error("start", "error=\"%s\"", why);
-		config_free(d.conf);
+	if (r < 0) {
+		log_error("start", "error=\"what was carried over: %s\"", err_str(r));
+		carried_close(&d);
 		return WQD_EXIT_FAILED;
 	}
+	r = parts_load_config(&d);
+	if (systemd_new(&d.sd, &why) < 0 && r == 0) {
+		log_error("start", "error=\"%s\"", why);
+		r = WQD_EXIT_FAILED;
+	}
+	if (r != 0) {
+		if (d.carried.map && d.sd) {
+			snprintf(d.why, sizeof d.why, "the configuration is refused");
+			carried_back(&d);
+		}
+		carried_close(&d);
+		systemd_free(d.sd);
+		config_free(d.conf);
+		return r;
+	}
 	log_setup(d.conf->log_level, systemd_stderr_is_journal(d.sd));
-	if (parts_build(&d) == 0) {
-		log_info("started", "version=%s pid=%d", PACKAGE_VERSION, (int)getpid());
+	r = parts_build(&d);
+	if (r != 0 && d.carried.map)
+		carried_back(&d);
+	if (r == 0) {
+		if (d.carried.map)
+			carried_done(&d);
+		else
+			log_info("started", "version=%s pid=%d", PACKAGE_VERSION, (int)getpid());
 		systemd_status(d.sd, "ready");
 		systemd_ready(d.sd);
 		if (loop_run(d.loop) < 0)
@@ -368,6 +399,7 @@ daemon_run(const struct daemon_options *opt)
 		log_info("stopped", "exit=%d", d.exit);
 	}
 	parts_teardown(&d);
+	carried_close(&d);
 	return d.exit;
 }
 

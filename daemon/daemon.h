@@ -24,6 +24,8 @@ struct daemon_options {
 	const char *config; /* NULL: SYSCONFDIR/wqd/wqd.conf when it exists */
 	const char *socket; /* unix socket to listen on, instead of what the file lists */
 	const char *state_dir;
+	char **argv;     /* as we were started, for who takes our place */
+	const char *exe; /* where the program was found then; NULL: not known */
 };
 
 /* Runs until told to stop; the exit status. */

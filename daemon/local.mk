@@ -19,13 +19,18 @@ sbin_PROGRAMS += daemon/wqd
 daemon_wqd_SOURCES = \
 	daemon/main.c \
 	daemon/build.c \
+	daemon/carried.c \
 	daemon/clients.c \
 	daemon/crew.c daemon/crew.h daemon/crew_int.h daemon/crew_start.c \
+	daemon/crew_carry.c \
 	daemon/daemon.c daemon/daemon.h \
 	daemon/offline.c daemon/offline.h \
 	daemon/parts.h \
 	daemon/pools.c \
 	daemon/recover.c daemon/recover.h \
 	daemon/secure.c \
-	daemon/stop.c daemon/stop.h
+	daemon/stop.c daemon/stop.h \
+	daemon/upgrade.c daemon/upgrade.h \
+	daemon/upgrade_check.c \
+	daemon/upgrade_state.c daemon/upgrade_state.h
 daemon_wqd_LDADD = $(WQD_LIBS)

@@ -14,6 +14,7 @@
 #include "conf/conf.h"
 #include "daemon.h"
 #include "offline.h"
+#include "upgrade.h"
 
 enum {
 	OPT_SOCKET = 256,
@@ -22,7 +23,8 @@ enum {
 	OPT_DUMP,
 	OPT_CHECK_STATE,
 	OPT_EXPORT_STATE,
-	OPT_HASH
+	OPT_HASH,
+	OPT_CHECK_UPGRADE
 };
 
 static const struct {
@@ -43,6 +45,8 @@ static const struct {
 		"write the state to stdout as lines of JSON" },
 	{ { "hash-token", required_argument, NULL, OPT_HASH }, "NAME",
 		"read a token from standard input, print its line for token_file and exit" },
+	{ { "check-upgrade", no_argument, NULL, OPT_CHECK_UPGRADE }, NULL,
+		"whether this program can take over from a running one, and exit" },
 	{ { "version", no_argument, NULL, 'V' }, NULL, "print the version and exit" },
 	{ { "help", no_argument, NULL, 'h' }, NULL, "print this and exit" },
 };
@@ -102,17 +106,42 @@ fill_descriptors(void)
 	return true;
 }
 
+/* Where the program is now: what stands there later is what an upgrade takes. NULL: not known. */
+static const char *
+find_exe(char *dst, size_t size)
+{
+	static const char gone[] = " (deleted)";
+	ssize_t n = readlink("/proc/self/exe", dst, size - 1);
+
+	if (n <= 0)
+		return NULL;
+	dst[n] = '\0';
+	/* It has been replaced already. */
+	if ((size_t)n > strlen(gone) && strcmp(dst + n - strlen(gone), gone) == 0)
+		dst[(size_t)n - strlen(gone)] = '\0';
+	return dst;
+}
+
 int
 main(int argc, char **argv)
 {
 	struct option longopts[ARRAY_SIZE(options) + 1] = { 0 };
 	struct daemon_options opt = { 0 };
-	char socket[PATH_MAX];
-	enum { RUN, CHECK, CHECK_STATE, CHECK_STATE_JSON, EXPORT_STATE } action = RUN;
+	char socket[PATH_MAX], exe[PATH_MAX];
+	enum {
+		RUN,
+		CHECK,
+		CHECK_STATE,
+		CHECK_STATE_JSON,
+		EXPORT_STATE,
+		CHECK_UPGRADE
+	} action = RUN;
 	int c, r;
 
 	if (!fill_descriptors())
 		return WQD_EXIT_FAILED;
+	opt.argv = argv;
+	opt.exe = find_exe(exe, sizeof exe);
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
 		longopts[i] = options[i].opt;
 	while ((c = getopt_long(argc, argv, "c:hV", longopts, NULL)) != -1) {
@@ -151,6 +180,9 @@ main(int argc, char **argv)
 			break;
 		case OPT_HASH:
 			return daemon_hash_token(optarg);
+		case OPT_CHECK_UPGRADE:
+			action = CHECK_UPGRADE;
+			break;
 		case 'V':
 			puts(PACKAGE_STRING);
 			return WQD_EXIT_OK;
@@ -174,6 +206,8 @@ main(int argc, char **argv)
 		return offline_check(&opt, action == CHECK_STATE_JSON);
 	case EXPORT_STATE:
 		return offline_export(&opt);
+	case CHECK_UPGRADE:
+		return upgrade_check(&opt);
 	case RUN:
 		break;
 	}

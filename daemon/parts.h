@@ -7,6 +7,7 @@
 #define WQD_PARTS_H
 
 #include "auth/tokens.h"
+#include "base/carry.h"
 #include "conf/conf.h"
 #include "crew.h"
 #include "daemon.h"
@@ -19,6 +20,7 @@
 #include "stop.h"
 #include "store/writer.h"
 #include "sys/systemd.h"
+#include "upgrade.h"
 
 /* What a slow step of start or stop asks the service manager for. */
 #define EXTEND_BY (30 * NS_PER_S)
@@ -48,6 +50,15 @@ struct daemon {
 	struct stop *stop; /* once stopping */
 	bool wants_stop;   /* a client asked: begin at the end of the turn */
 	bool wants_drain;
+	struct upgrade *upgrade;
+	struct carry_in carried; /* from before an exec; .map NULL: nothing is */
+	int carried_fd;          /* its file; -1 */
+	int before_fd;           /* the program from before; -1 */
+	char before[64];         /* its version */
+	char back[512];          /* that is us, for the new one could not start: why; "" */
+	int64_t carried_ns;      /* boot time when it began to be written */
+	uint64_t upgrades;       /* that this process has seen */
+	char why[512];           /* of what `exit` says */
 	int exit;
 	int64_t progress_at_ns;
 };
@@ -61,6 +72,9 @@ parts_teardown(struct daemon *d);
 /* d->conf from the file; on failure the reason is on stderr and the exit status returned. */
 int
 parts_load_config(struct daemon *d);
+/* Where the state is. */
+const char *
+parts_state_dir(const struct daemon *d);
 /* The exit status for a store that can't be used. */
 int
 parts_store_exit(const struct store_error *e);

@@ -789,6 +789,16 @@ int
 wq_reload(wq_t *wq);
 int
 wq_shutdown(wq_t *wq, int drain);
+/*
+ * The daemon's program is exchanged for the one that stands in its place on the disk now, while
+ * connections, timers and runs go on. With `check` it is only asked whether it could take over. 0: the
+ * new one serves; it has answered this call. Anything else: the old one goes on as before, and
+ * wq_error() says why: -WQ_INVALID (the new one can't take over, or could not start),
+ * -WQ_REFUSED_DRAINING (a queue drains, or the daemon stops), -WQ_REFUSED_LIMIT (another is going on),
+ * -WQ_TIMEOUT (it did not come to rest).
+ */
+int
+wq_upgrade(wq_t *wq, int check);
 
 /* ---- care of its state: for root and the daemon's own user, over a unix socket ---- */
 

@@ -22,6 +22,12 @@ enum {
 	SESSION_OUT,
 	SESSION_UPGRADER,
 	SESSION_UPGRADE_ID,
+	SESSION_UNIX,
+	SESSION_UID,
+	SESSION_GID,
+	SESSION_GROUPS,
+	SESSION_ADDRESS,
+	SESSION_WORKS_ON,
 };
 enum { TICKET_NUMBER = 1, TICKET_REQUEST, TICKET_KIND, TICKET_MADE_KEY };
 
@@ -61,6 +67,14 @@ session_carry_out(const struct session *s, struct carry_out *o)
 	carry_i64(o, SESSION_DEADLINE, s->deadline_ns);
 	carry_u64(o, SESSION_SUBSCRIPTION, s->subscription);
 	carry_u64(o, SESSION_DENIED_ID, s->denied_id);
+	carry_u64(o, SESSION_UNIX, s->id.unix_socket);
+	carry_u64(o, SESSION_UID, s->id.uid);
+	carry_u64(o, SESSION_GID, s->id.gid);
+	carry_str(o, SESSION_GROUPS,
+		(struct str){ (const char *)s->id.groups, s->id.n_groups * sizeof *s->id.groups });
+	carry_str(o, SESSION_ADDRESS, str_from(s->peer.address));
+	if (s->works_on)
+		carry_str(o, SESSION_WORKS_ON, str_from(s->works_on));
 	carry_str(
 		o, SESSION_OUT, (struct str){ (const char *)buf_head(&s->out), buf_len(&s->out) });
 	if (svc->upgrader == s) {
@@ -113,14 +127,45 @@ get_text(const struct carry_record *r, unsigned tag, char *dst, size_t size)
 	return 0;
 }
 
+/* As it was when it came, whatever the kernel says of its socket: both ends of a worker program's were
+ * made by us. */
+static int
+in_identity(struct session *s, const struct carry_record *r)
+{
+	struct str groups = carry_get(r, SESSION_GROUPS), on = carry_get(r, SESSION_WORKS_ON);
+
+	identity_done(&s->id);
+	s->id = (struct identity){
+		.unix_socket = carry_get_u64(r, SESSION_UNIX, 0) != 0,
+		.uid = (uid_t)carry_get_u64(r, SESSION_UID, (uid_t)-1),
+		.gid = (gid_t)carry_get_u64(r, SESSION_GID, (gid_t)-1),
+	};
+	if (get_text(r, SESSION_TOKEN, s->id.token, sizeof s->id.token) < 0 ||
+		get_text(r, SESSION_ADDRESS, s->peer.address, sizeof s->peer.address) < 0 ||
+		groups.n % sizeof(gid_t) != 0)
+		return ERR_DAMAGED;
+	if (groups.n) {
+		s->id.groups = x_alloc(groups.n);
+		if (!s->id.groups)
+			return -ENOMEM;
+		memcpy(s->id.groups, groups.p, groups.n);
+		s->id.n_groups = groups.n / sizeof(gid_t);
+	}
+	x_free(s->works_on);
+	s->works_on = on.n ? x_strndup(on.p, on.n) : NULL;
+	return on.n && !s->works_on ? -ENOMEM : 0;
+}
+
 static int
 in_session(struct session *s, const struct carry_record *r, struct moment now)
 {
 	struct str space = carry_get(r, SESSION_SPACE), out = carry_get(r, SESSION_OUT);
 	uint64_t state = carry_get_u64(r, SESSION_STATE, SESSION_CLOSING);
+	int err = in_identity(s, r);
 
+	if (err < 0)
+		return err;
 	if (get_text(r, SESSION_CLIENT, s->client, sizeof s->client) < 0 ||
-		get_text(r, SESSION_TOKEN, s->id.token, sizeof s->id.token) < 0 ||
 		space.n > sizeof s->space || state > SESSION_CLOSING)
 		return ERR_DAMAGED;
 	s->space_n = (uint8_t)space.n;

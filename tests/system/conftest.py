@@ -74,7 +74,8 @@ class Notify:
 
 
 class Daemon:
-    def __init__(self, root, conf="", env=None, wrapper=(), args=(), listen=None, also=None, cwd=False):
+    def __init__(self, root, conf="", env=None, wrapper=(), args=(), listen=None, also=None, cwd=False,
+                 program=WQD):
         """`also`: an address beside the unix socket; `listen`: all of them, as wqd.conf has it."""
         self.root = pathlib.Path(root)
         self.state = self.root / "state"
@@ -87,7 +88,7 @@ class Daemon:
         self.cwd = self.root if cwd else None
         self.write_conf(conf)
         self.env = dict(os.environ, **(env or {}))
-        self.wrapper, self.args = list(wrapper), list(args)
+        self.wrapper, self.args, self.program = list(wrapper), list(args), program
         self.proc = None
         self.notify = Notify(self.root / "notify")
         self.log_path = self.root / "log"
@@ -104,7 +105,7 @@ class Daemon:
         self.notify.seen.clear()
         env = dict(self.env, NOTIFY_SOCKET=self.notify.path)
         self.proc = subprocess.Popen(
-            [*self.wrapper, str(WQD), "-c", str(self.conf_path), *self.args], env=env,
+            [*self.wrapper, str(self.program), "-c", str(self.conf_path), *self.args], env=env,
             cwd=self.cwd, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
             start_new_session=True)
         if wait:

@@ -12,6 +12,11 @@ tests_unit_test_base_SOURCES = tests/unit/test_base.c
 tests_unit_test_base_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_base_LDADD = $(TEST_LIBS)
 
+UNIT_TESTS += tests/unit/test_carry
+tests_unit_test_carry_SOURCES = tests/unit/test_carry.c daemon/upgrade_state.c
+tests_unit_test_carry_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_carry_LDADD = $(TEST_LIBS)
+
 UNIT_TESTS += tests/unit/test_timer
 tests_unit_test_timer_SOURCES = tests/unit/test_timer.c
 tests_unit_test_timer_CPPFLAGS = $(UNIT_CPPFLAGS)
