@@ -173,7 +173,7 @@ static const struct ctl_option watch_options[] = {
 	VALUE(OPT_PREFIX, "prefix", KIND_TEXT, "TEXT", "of keys that begin so"),
 	VALUE(OPT_KINDS, "kinds", KIND_TEXT, "KINDS",
 		"of these kinds alone, with commas between: armed, updated, skipped, ready, started, "
-		"finished, cancelled, queue"),
+		"finished, cancelled, queue, returned"),
 	NUMBER(OPT_AFTER, "after", 0, INT64_MAX,
 		"go on behind this position, as far as the daemon still has what came after it"),
 	NUMBER(OPT_COUNT, "count", 1, INT64_MAX, "end after so many events"),

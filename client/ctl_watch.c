@@ -114,11 +114,11 @@ take_kinds(struct ctl *c, uint32_t *kinds)
 		uint32_t k = WQ_EVENT_ARMED;
 
 		n = strcspn(text, ",");
-		while (k <= WQ_EVENT_QUEUE &&
+		while (k <= WQ_EVENT_RETURNED &&
 			(strlen(wq_event_word((wq_event_kind_t)k)) != n ||
 				strncmp(wq_event_word((wq_event_kind_t)k), text, n) != 0))
 			k++;
-		if (k > WQ_EVENT_QUEUE)
+		if (k > WQ_EVENT_RETURNED)
 			return ctl_usage(c, "--kinds: '%.*s' is no kind of event", (int)n, text);
 		*kinds |= 1u << k;
 	}

@@ -98,7 +98,7 @@ wq_send_watch(wq_t *wq, const wq_watch_opts_t *opts, wq_event_cb cb, void *arg)
 		.event = cb };
 	Wq__V1__Request req = WQ__V1__REQUEST__INIT;
 	Wq__V1__Watch w = WQ__V1__WATCH__INIT;
-	Wq__V1__EventKind kinds[WQ_EVENT_QUEUE];
+	Wq__V1__EventKind kinds[WQ_EVENT_RETURNED];
 	wq_watch_opts_t o;
 	int err = watch_opts_read(opts, &o);
 
@@ -111,7 +111,7 @@ wq_send_watch(wq_t *wq, const wq_watch_opts_t *opts, wq_event_cb cb, void *arg)
 		w.prefix =
 			(ProtobufCBinaryData){ strlen(o.prefix), (uint8_t *)(uintptr_t)o.prefix };
 	w.kinds = kinds;
-	for (uint32_t k = WQ_EVENT_ARMED; k <= WQ_EVENT_QUEUE; k++)
+	for (uint32_t k = WQ_EVENT_ARMED; k <= WQ_EVENT_RETURNED; k++)
 		if (o.kinds & 1u << k)
 			kinds[w.n_kinds++] = (Wq__V1__EventKind)k;
 	if (o.resume) {

@@ -86,6 +86,8 @@ wq_event_word(wq_event_kind_t kind)
 		return "cancelled";
 	case WQ_EVENT_QUEUE:
 		return "queue";
+	case WQ_EVENT_RETURNED:
+		return "returned";
 	}
 	return "?";
 }

@@ -320,6 +320,7 @@ job_run_take_back(struct engine *e, struct run *run)
 	job_side(j)->pins++;
 	e->stats.starts--;
 	rate_give_back(e, j->q);
+	tell_job(e, EVENT_RETURNED, j);
 	if (j->state == JS_RX || side_of(j)->forget)
 		take_back_dropped(e, run, j);
 	else

@@ -199,6 +199,7 @@ engine_free(struct engine *e)
 	if (!e)
 		return;
 	CHECK_OBJ(e, ENGINE_MAGIC);
+	e->watched = false; /* there is no step that could tell */
 	wait_free_all(e);
 	history_free(e);
 	tenants_free(e);

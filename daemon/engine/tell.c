@@ -14,16 +14,16 @@ engine_set_watched(struct engine *e, bool watched)
 void
 tell_job_slow(struct engine *e, enum watch_kind kind, const struct job *j)
 {
-	bool pending = job_pend(j) != PEND_NONE;
+	bool handed = kind == EVENT_STARTED || kind == EVENT_RETURNED;
+	bool coming = kind == EVENT_CANCELLED || (job_pend(j) != PEND_NONE && !handed);
 
 	engine_effect(e, FX_EVENT)->event = (struct watch_event){
 		.kind = kind,
 		.queue = j->q->name,
 		.key = job_key(j),
-		.generation =
-			pending || kind == EVENT_CANCELLED ? job_coming(j) : side_of(j)->generation,
-		.attempt = kind == EVENT_STARTED ? side_of(j)->attempt : 0,
-		.coalesced = kind == EVENT_STARTED ? side_of(j)->run->coalesced : j->coalesced,
+		.generation = coming ? job_coming(j) : side_of(j)->generation,
+		.attempt = handed ? side_of(j)->attempt : 0,
+		.coalesced = handed ? side_of(j)->run->coalesced : j->coalesced,
 		.has_deadline = job_pend(j) == PEND_TIMER,
 		.deadline_wall_ns = job_pend(j) == PEND_TIMER ? job_due_wall(e->now, j) : 0,
 	};

@@ -91,7 +91,8 @@
 	X(EVENT_STARTED,   5, "started") \
 	X(EVENT_FINISHED,  6, "finished") \
 	X(EVENT_CANCELLED, 7, "cancelled") \
-	X(EVENT_QUEUE,     8, "queue")
+	X(EVENT_QUEUE,     8, "queue") \
+	X(EVENT_RETURNED,  9, "returned")
 
 #define ACTION_TABLE(X) \
 	X(ACTION_NONE,  0, "none") \

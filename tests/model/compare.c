@@ -287,6 +287,19 @@ compare_list(struct play *p)
 				play_differ("%s: listed %u times", play_job_text(q, k), seen[q][k]);
 }
 
+static void
+compare_completion(struct play *p, int which)
+{
+	const struct ref_completion *want = &p->ref.completion[which];
+	struct str name = play_completion_name(which);
+	struct completion_view got;
+
+	if (engine_completion_get(p->rig.e, name, &got) != ST_OK || got.done != want->done ||
+		got.open != want->open || got.waiters != ref_completion_waiters(&p->ref, which))
+		play_differ("completion %.*s: %u done, open %d, %lu wait", STR_ARG(name), got.done,
+			got.open, (unsigned long)got.waiters);
+}
+
 void
 play_compare(struct play *p)
 {
@@ -297,6 +310,8 @@ play_compare(struct play *p)
 		for (int k = 0; k < REF_KEYS; k++)
 			compare_job(p, q, k);
 	}
+	for (int i = 0; i < REF_COMPLETIONS; i++)
+		compare_completion(p, i);
 	compare_list(p);
 	engine_verify(p->rig.e);
 }

@@ -67,7 +67,7 @@ tests_model_test_import_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_model_test_import_LDADD = $(TEST_LIBS)
 
 tests_model_test_model_SOURCES = tests/model/test_model.c \
-	tests/model/compare.c tests/model/play.c tests/model/play.h \
+	tests/model/compare.c tests/model/follow.c tests/model/play.c tests/model/play.h \
 	tests/model/reference.c tests/model/ref_requests.c tests/model/ref_events.c \
 	tests/model/reference.h tests/model/reference_int.h $(MODEL_RIG)
 tests_model_test_model_CPPFLAGS = $(UNIT_CPPFLAGS)

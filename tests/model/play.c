@@ -80,7 +80,8 @@ choose_run(struct play *p, int n)
 
 /* ---- requests ---- */
 
-/* a: mode, +4 if_pending, +8 absolute, +16 from a run; b: payload mode and letter; n: ms */
+/* a: mode, +4 if_pending, +8 absolute, +16 from a run; b: payload mode and letter, +32 aligned where
+ * key is odd; n: ms */
 static void
 play_update(struct play *p, const struct op *o)
 {
@@ -93,6 +94,10 @@ play_update(struct play *p, const struct op *o)
 	op.payload_mode = (enum payload_mode)(o->b % 3);
 	op.level = (enum durability)o->level;
 	op.idem = id_of(o);
+	if (o->b & 32 && o->key & 1) {
+		op.align_ns = 4 * MS;
+		op.align_exact = true; /* the offset of a key is the engine's own affair */
+	}
 	if (op.payload_mode != PAYLOAD_KEEP)
 		op.payload = (struct str){ &letter, 1 };
 	if (o->a & 8) {
@@ -230,6 +235,33 @@ play_queue_create(struct play *p, const struct op *o)
 	(void)rig_queue_create(&p->rig, play_queue_names[o->queue], queue_settings[o->queue]);
 }
 
+struct str
+play_completion_name(int which)
+{
+	static const char *const texts[REF_COMPLETIONS] = { "built", "deployed", "c" };
+
+	return str_from(texts[which]);
+}
+
+/* key: which; n: ms */
+static void
+play_completion(struct play *p, const struct op *o)
+{
+	enum engine_event_kind kind = o->kind == OP_AWAIT ? EV_COMPLETION_WAIT
+		: o->kind == OP_COMPLETE                  ? EV_COMPLETE
+		: o->kind == OP_COMPLETE_ALL              ? EV_COMPLETE_ALL
+							  : EV_COMPLETION_REINIT;
+	int which = o->key % REF_COMPLETIONS;
+	struct op_completion op = { .name = play_completion_name(which),
+		.timeout_ns = limit_of(o) };
+
+	/* Who is let in counts no more among those who wait, though not answered yet. */
+	if (kind == EV_COMPLETION_WAIT && p->ref.n_waiters + 4 > REF_WAITERS)
+		return;
+	ref_completion(&p->ref, next_ticket(p), which, kind, op.timeout_ns);
+	send(p, kind, &op, 0);
+}
+
 /* b: which of those who wait */
 static void
 play_abandon(struct play *p, const struct op *o)
@@ -342,6 +374,7 @@ play_restart(struct play *p, const struct op *o)
 	rig_restart(&p->rig, o->n * MS, (o->a & 1) == 0);
 	ref_restarted(&p->ref, p->rig.now);
 	forget_counts(p);
+	follow_begin(p);
 }
 
 /* ---- all ops ---- */
@@ -367,10 +400,22 @@ static void (*const plays[OP_COUNT])(struct play *p, const struct op *o) = {
 	[OP_NOT_STARTED] = play_not_started,
 	[OP_QUEUE_DELETE] = play_queue_delete,
 	[OP_QUEUE_CREATE] = play_queue_create,
+	[OP_AWAIT] = play_completion,
+	[OP_COMPLETE] = play_completion,
+	[OP_COMPLETE_ALL] = play_completion,
+	[OP_REINIT] = play_completion,
 	[OP_COMMIT] = play_commit,
 	[OP_STEP] = play_step,
 	[OP_RESTART] = play_restart,
 };
+
+/* What comes of these comes with the turn of the loop: it has to be awaited. */
+static bool
+settles(int kind)
+{
+	return kind == OP_DRAIN || kind == OP_QUEUE_DELETE || kind == OP_COMPLETE ||
+		kind == OP_COMPLETE_ALL;
+}
 
 void
 play_op(struct play *p, const struct op *o)
@@ -380,11 +425,12 @@ play_op(struct play *p, const struct op *o)
 	plays[o->kind](p, o);
 	if (p->rig.n_steps != steps)
 		ref_follow(&p->ref);
-	if ((o->quiet && o->kind != OP_DRAIN && o->kind != OP_QUEUE_DELETE) || o->kind == OP_FREEZE)
+	if (o->kind == OP_FREEZE || (o->quiet && !settles(o->kind)))
 		return;
 	ref_settle(&p->ref);
 	rig_settle(&p->rig);
 	play_compare(p);
+	follow_compare(p);
 	if (p->rig.n_runs > 64) {
 		rig_forget(&p->rig);
 		p->runs_seen = p->rig.n_runs;
@@ -408,6 +454,7 @@ play_op_alone(struct play *p, const struct op *o)
 	ref_begin(p);
 	plays[o->kind](p, o);
 	rig_settle(&p->rig);
+	follow_compare(p);
 	if (p->rig.n_runs > 64)
 		rig_forget(&p->rig);
 	p->rig.n_answers = 0;
@@ -431,6 +478,7 @@ play_begin(struct play *p, unsigned budget)
 	saved_take(&p->rig.saved, p->rig.e, p->rig.now, SIZE_MAX);
 	rig_forget(&p->rig);
 	p->rig.quiet_settle = true;
+	follow_begin(p);
 }
 
 void
@@ -456,6 +504,7 @@ play_crash(struct play *p, size_t taken)
 {
 	saved_take(&p->rig.saved, p->rig.e, p->rig.now, taken);
 	rig_crash(&p->rig, MS, true);
+	follow_begin(p);
 	p->rig.quiet_settle = false;
 	for (int q = 0; q < REF_QUEUES; q++) {
 		(void)rig_resume(&p->rig, play_queue_names[q]);

@@ -32,6 +32,10 @@
 	X(NOT_STARTED, 1) \
 	X(QUEUE_DELETE, 1) \
 	X(QUEUE_CREATE, 3) \
+	X(AWAIT, 4) \
+	X(COMPLETE, 3) \
+	X(COMPLETE_ALL, 1) \
+	X(REINIT, 2) \
 	X(COMMIT, 3) \
 	X(STEP, 1) \
 	X(RESTART, 1)
@@ -51,8 +55,17 @@ struct op {
 	int quiet; /* the next op comes before the loop turns */
 };
 
+/* What a watcher knows of a job by the events alone. */
+struct followed {
+	bool running;
+	enum job_state pending; /* idle, armed or ready */
+	int64_t deadline;       /* of an armed one, wall */
+	uint64_t generation;    /* of the last run that was told of */
+};
+
 struct play {
 	struct rig rig;
+	struct followed followed[REF_QUEUES][REF_KEYS];
 	struct ref ref;
 	struct queue_settings settings[REF_QUEUES];
 	size_t runs_seen;
@@ -76,6 +89,19 @@ play_end_of(struct play *p);
  * goes on until nothing is left to do. Nothing is compared but the engine with itself. */
 void
 play_crash(struct play *p, size_t taken);
+
+/* Of REF_COMPLETIONS. */
+struct str
+play_completion_name(int which);
+
+/* ---- follow.c ---- */
+
+/* From now on, from what the engine shows: a watcher that looks first. */
+void
+follow_begin(struct play *p);
+/* What was told adds up to what the engine shows. */
+void
+follow_compare(struct play *p);
 
 /* ---- compare.c ---- */
 

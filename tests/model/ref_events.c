@@ -481,6 +481,7 @@ ref_restarted(struct ref *r, struct moment now)
 
 	r->now = now;
 	r->n_waiters = 0;
+	memset(r->completion, 0, sizeof r->completion);
 	lose_unstored(r);
 	for (size_t i = 0; i < r->n_records; i++) {
 		r->record[i].ended += by;

@@ -12,6 +12,7 @@ renew(struct ref *r, int queue, int key)
 		return;
 	ref_generation_over(r, queue, key, ref_coming(j), ST_OK, ref_last(r, queue, key));
 	j->p.retry = false;
+	j->interrupts = 0;
 	j->p.attempt = 1;
 	j->p.merged = 0;
 	j->p.created = r->now.boot_ns;
@@ -43,6 +44,7 @@ put_payload(struct ref_instance *p, const struct op_update *op)
 
 struct target {
 	int64_t target, due;
+	int64_t latest; /* the end of the slack */
 	bool ready;
 };
 
@@ -52,6 +54,15 @@ max_wait(const struct ref *r, int queue)
 	return r->queue[queue].s.max_wait_ns;
 }
 
+/* Multiples are those of the wall clock. */
+static int64_t
+rounded_up(const struct ref *r, int64_t due, int64_t step)
+{
+	int64_t over = moment_wall(r->now, due) % step;
+
+	return over ? due + step - over : due;
+}
+
 static struct target
 target_of(struct ref *r, int queue, const struct ref_job *j, const struct op_update *op)
 {
@@ -59,7 +70,9 @@ target_of(struct ref *r, int queue, const struct ref_job *j, const struct op_upd
 	struct target t;
 
 	t.target = op->absolute ? moment_boot(r->now, op->when_ns) : r->now.boot_ns + op->when_ns;
-	t.due = t.target + r->queue[queue].s.slack_ns;
+	t.due = t.latest = t.target + r->queue[queue].s.slack_ns;
+	if (op->align_ns)
+		t.due = rounded_up(r, t.due, op->align_ns);
 	if (max_wait(r, queue) && t.due > created + max_wait(r, queue))
 		t.due = created + max_wait(r, queue);
 	t.ready = t.target <= r->now.boot_ns || t.due <= r->now.boot_ns;
@@ -73,7 +86,7 @@ static bool
 skips(const struct ref_job *j, const struct op_update *op, struct target t)
 {
 	return !t.ready && op->absolute == j->p.absolute &&
-		(t.due == j->p.due || (t.target <= j->p.due && t.due >= j->p.due));
+		(t.due == j->p.due || (t.target <= j->p.due && t.latest >= j->p.due));
 }
 
 /* What an update does to a pending job. */
@@ -137,6 +150,7 @@ create(struct ref *r, int queue, int key, int own, const struct op_update *op, s
 	struct ref_job *j = ref_job_at(r, queue, key);
 
 	ref_undead(r, queue, key);
+	j->interrupts = 0;
 	j->p = (struct ref_instance){ .created = r->now.boot_ns, .attempt = 1 };
 	put_payload(&j->p, op);
 	put_update(r, queue, &j->p, op, t, own);
@@ -491,6 +505,78 @@ ref_queue_create(struct ref *r, uint64_t ticket, int queue, const struct queue_s
 	}
 	*q = (struct ref_queue){ .s = *settings };
 	ref_reply(r, ticket, ST_OK)->durable = true;
+}
+
+/* ---- completions ---- */
+
+/* The first of those who wait, or -1. */
+static int
+first_waiter(const struct ref *r, int which)
+{
+	for (size_t i = 0; i < r->n_waiters; i++)
+		if (r->waiter[i].kind == W_COMPLETION && r->waiter[i].key == which)
+			return (int)i;
+	return -1;
+}
+
+/* The first is let in; false: nobody waits. */
+static bool
+let_in(struct ref *r, int which)
+{
+	int i = first_waiter(r, which);
+
+	if (i < 0)
+		return false;
+	ref_reply(r, r->waiter[i].ticket, ST_OK);
+	ref_waiter_drop(r, (size_t)i);
+	return true;
+}
+
+static void
+completion_wait(
+	struct ref *r, uint64_t ticket, struct ref_completion *c, int which, int64_t timeout_ns)
+{
+	if (c->open || c->done > 0) {
+		c->done -= !c->open;
+		ref_reply(r, ticket, ST_OK);
+	} else if (timeout_ns == 0) {
+		ref_reply(r, ticket, ST_TIMEOUT);
+	} else {
+		/* It belongs to no queue: one that is not deleted or drained. */
+		ref_wait_for(r, ticket, W_COMPLETION, 0, which, timeout_ns);
+	}
+}
+
+void
+ref_completion(
+	struct ref *r, uint64_t ticket, int which, enum engine_event_kind kind, int64_t timeout_ns)
+{
+	struct ref_completion *c = &r->completion[which];
+
+	if (kind == EV_COMPLETION_WAIT) {
+		completion_wait(r, ticket, c, which, timeout_ns);
+		return;
+	}
+	ref_reply(r, ticket, ST_OK);
+	if (kind == EV_COMPLETE && !c->open && !let_in(r, which))
+		c->done++;
+	if (kind == EV_COMPLETE_ALL) {
+		*c = (struct ref_completion){ .open = true };
+		while (let_in(r, which))
+			continue;
+	}
+	if (kind == EV_COMPLETION_REINIT)
+		*c = (struct ref_completion){ 0 };
+}
+
+uint64_t
+ref_completion_waiters(const struct ref *r, int which)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < r->n_waiters; i++)
+		n += r->waiter[i].kind == W_COMPLETION && r->waiter[i].key == which;
+	return n;
 }
 
 void

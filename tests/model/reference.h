@@ -71,7 +71,14 @@ struct ref_queue {
 	struct ref_job job[REF_KEYS];
 };
 
-enum ref_waits { W_CANCEL, W_FLUSH, W_WAIT, W_DRAIN, W_DELETE };
+/* Named completions: of level memory all. */
+#define REF_COMPLETIONS 3
+struct ref_completion {
+	uint32_t done;
+	bool open;
+};
+
+enum ref_waits { W_CANCEL, W_FLUSH, W_WAIT, W_DRAIN, W_DELETE, W_COMPLETION };
 
 struct ref_waiter {
 	enum ref_waits kind;
@@ -119,6 +126,7 @@ struct ref {
 	struct moment now;
 	uint64_t seq, serial;
 	struct ref_queue queue[REF_QUEUES];
+	struct ref_completion completion[REF_COMPLETIONS];
 	struct ref_waiter waiter[REF_WAITERS];
 	size_t n_waiters;
 	struct ref_answer answer[REF_IDS];     /* to the ids "a", "b", ... */
@@ -154,6 +162,13 @@ void
 ref_queue_delete(struct ref *r, uint64_t ticket, int queue, const struct op_queue_delete *op);
 void
 ref_queue_create(struct ref *r, uint64_t ticket, int queue, const struct queue_settings *settings);
+/* wait, complete, complete_all, reinit of the completion `which`. */
+void
+ref_completion(
+	struct ref *r, uint64_t ticket, int which, enum engine_event_kind kind, int64_t timeout_ns);
+/* How many wait for it. */
+uint64_t
+ref_completion_waiters(const struct ref *r, int which);
 void
 ref_abandon(struct ref *r, uint64_t ticket);
 void

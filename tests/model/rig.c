@@ -39,6 +39,14 @@ rig_init(struct rig *r)
 }
 
 void
+rig_watch(struct rig *r, void (*told)(void *ctx, const struct watch_event *ev), void *ctx)
+{
+	r->told = told;
+	r->told_ctx = ctx;
+	engine_set_watched(r->e, true);
+}
+
+void
 rig_done(struct rig *r)
 {
 	engine_verify(r->e);
@@ -170,6 +178,9 @@ step(struct rig *r, const struct engine_event *ev)
 			keep_start(r, &fx->start);
 			break;
 		case FX_EVENT:
+			if (r->told)
+				r->told(r->told_ctx, &fx->event);
+			break;
 		case FX_STALL:
 		case FX_SUBSCRIBED:
 			break;

@@ -69,7 +69,10 @@ struct rig {
 	struct rig_run *runs; /* all since rig_forget, in order of start */
 	size_t n_runs, cap_runs;
 	struct saved saved;
-	bool terse;        /* payloads are not looked at */
+	bool terse; /* payloads are not looked at */
+	/* Called for each event of the watched engine; NULL: it is not watched. */
+	void (*told)(void *ctx, const struct watch_event *ev);
+	void *told_ctx;
 	bool quiet_settle; /* rig_send does not settle: the test ticks by itself */
 };
 
@@ -78,6 +81,9 @@ rig_init(struct rig *r);
 /* With other limits than the default. */
 void
 rig_init_config(struct rig *r, const struct engine_config *cfg);
+/* From now on, until the engine is another one, `told` hears all that happens. */
+void
+rig_watch(struct rig *r, void (*told)(void *ctx, const struct watch_event *ev), void *ctx);
 void
 rig_done(struct rig *r);
 /* Drops answers, and runs that have ended. */

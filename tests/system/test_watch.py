@@ -52,6 +52,22 @@ def test_the_life_of_a_job_is_told(make_daemon):
         assert got[6].attempt == 1 and got[7].outcome == pb.RUN_OUTCOME_DONE and got[7].final
 
 
+def test_a_lease_released_unstarted_is_told(make_daemon):
+    d = make_daemon('queue "q" { action = "lease" }\n')
+    with d.conn() as c, d.conn() as w, d.conn() as worker:
+        rid, _ = watch(w)
+        sub = worker.send(subscribe=pb.Subscribe(queues=["q"]))
+        assert worker.reply(sub).more
+        c.update("k", 0, queue="q")
+        job = worker.reply(sub).leased
+        c.update("k", 3_600_000, queue="q")
+        lease = pb.Lease(key=b"k", queue="q", token=job.token)
+        assert worker.call(release=lease).status == S.STATUS_OK
+        got, _ = events(w, rid, 4)
+        assert kinds(got) == ["ready", "started", "armed", "returned"]
+        assert [e.generation for e in got] == [1, 1, 2, 1] and got[3].attempt == 1
+
+
 def test_filters(make_daemon):
     d = make_daemon(queue("a") + queue("b"))
     with d.conn() as c, d.conn() as w, d.conn() as v, d.conn() as u:
