@@ -189,6 +189,8 @@ take_given(int given)
 
 	if (fd < 0)
 		return -errno;
+	/* Not for what the process starts: the connection is to end with it. */
+	(void)fcntl(given, F_SETFD, FD_CLOEXEC);
 	flags = fcntl(fd, F_GETFL);
 	if (flags >= 0)
 		(void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);

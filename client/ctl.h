@@ -104,6 +104,7 @@ enum ctl_option_id {
 	OPT_SHIFT_OVERDUE,
 	OPT_JOBS,
 	OPT_ONCE,
+	OPT_LINES,
 	OPT_KEY,
 	OPT_N
 };

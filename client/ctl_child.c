@@ -55,9 +55,8 @@ spawn_actions(posix_spawn_file_actions_t *fa, int in, int out)
 	return err;
 }
 
-/* A process group of its own, and signals as they were before we took ours. */
-static int
-spawn_attributes(posix_spawnattr_t *at)
+int
+ctl_spawn_attributes(posix_spawnattr_t *at)
 {
 	sigset_t none, pipe;
 	int err;
@@ -89,7 +88,7 @@ spawn(struct ctl_child *ch, const struct ctl_command *cmd, int in, int out)
 	if (!err) {
 		err = spawn_actions(&fa, in, out);
 		if (!err)
-			err = spawn_attributes(&at);
+			err = ctl_spawn_attributes(&at);
 		if (!err)
 			err = posix_spawnp(&ch->pid, cmd->argv[0], &fa, &at, cmd->argv, cmd->env);
 		(void)posix_spawnattr_destroy(&at);

@@ -5,6 +5,7 @@
 #ifndef WQ_CTL_CHILD_H
 #define WQ_CTL_CHILD_H
 
+#include <spawn.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +31,9 @@ struct ctl_command {
 	size_t payload_len;
 };
 
+/* A process group of its own, and signals as they were before we took ours. 0 or errno. */
+int
+ctl_spawn_attributes(posix_spawnattr_t *at);
 /* 0 or -errno: ENOENT when there is no such program, and the like. */
 int
 ctl_child_start(struct ctl_child *ch, const struct ctl_command *cmd, int64_t now_ms);

@@ -178,11 +178,15 @@ static const struct ctl_option watch_options[] = {
 		"go on behind this position, as far as the daemon still has what came after it"),
 	NUMBER(OPT_COUNT, "count", 1, INT64_MAX, "end after so many events"),
 };
+static const char *const lines_words[] = { "json", "fields", NULL };
 static const struct ctl_option work_options[] = {
 	{ OPT_JOBS, "jobs", 'j', KIND_NUMBER, "N", "so many at a time; default 1", NULL, 1, 256 },
 	FLAG(OPT_ONCE, "once",
 		"end after one job: with status 0 when it was done, 6 when it failed; with --timeout, 7 "
 		"when none came"),
+	WORD(OPT_LINES, "lines", "FORMAT", lines_words,
+		"the command stays and takes job after job: a line each on its stdin, as JSON or as "
+		"fields, answered by a line on its stdout"),
 };
 static const struct ctl_option completion_options[] = {
 	WORD(OPT_DURABILITY, "durability", "LEVEL", durability_words,
@@ -352,6 +356,19 @@ const struct ctl_verb ctl_verbs[] = {
 		       "failed. The first 64 KiB of its output are kept with the result. While it runs "
 		       "the lease is touched; a command whose lease is lost is ended, TERM first and "
 		       "KILL after five seconds.\n\n"
+		       "With --lines the command is started once for each of N and stays. A job is a "
+		       "line on its stdin. json: an object with queue, key, generation, attempt, "
+		       "coalesced, due_ms, lease_ms, token, parts (lengths) and payload, or where that is "
+		       "no UTF-8 payload null and payload_base64. fields: key, generation, attempt and "
+		       "payload with tabs between, the payload escaped for printf '%b' (\\\\, \\t, \\n, "
+		       "\\0 and three octal digits). It answers each by one line on its stdout before it "
+		       "gets the next: \"done [OUTPUT]\", \"failed [OUTPUT]\", \"retry SPAN [OUTPUT]\" (failed, "
+		       "and again after SPAN), OUTPUT escaped the same; or an object with outcome (done, "
+		       "failed), output and retry_after_ms. Its stderr is that of wqctl. One that ends "
+		       "in the middle of a job, or answers anything else, failed that job; it is started "
+		       "again for the next, after 1 s, doubled up to 30 s until one is answered. At the "
+		       "end its stdin is closed; it has five seconds then. It can be the "
+		       "command of a handler with worker = yes.\n\n"
 		       "TERM or INT: no more jobs, and the end when those it has are over; once more ends "
 		       "their commands. A connection that breaks comes back. One line a job, with --json "
 		       "one value a line.",

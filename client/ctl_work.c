@@ -4,9 +4,10 @@
  * Each job is a slot from its coming to the daemon's answer to its last word. The command's exit
  * status decides: 0 is done, all else failed. A lease that is lost ends its command. TERM or INT
  * ends the worker: no more jobs, and when what it has is over, itself; once more ends the commands.
+ *
+ * With --lines a slot keeps its program, which says by a line how each job ended (ctl_work_lines.c).
  */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,43 +15,14 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "ctl_child.h"
 #include "ctl_mem.h"
 #include "ctl_out.h"
 #include "ctl_show.h"
 #include "ctl_text.h"
 #include "ctl_time.h"
-
-#define JOBS_MAX 256
-#define GRACE_MS 5000
-#define ENV_MORE 10 /* variables of a job */
+#include "ctl_work.h"
 
 extern char **environ;
-
-struct slot {
-	struct working *g;
-	wq_work_t *work; /* NULL: free, or its last word is on its way */
-	bool used;
-	struct ctl_child child;
-	int start_error; /* errno of a command that could not be started */
-	/* for the line at the end */
-	char *queue, *key; /* owned */
-	uint64_t generation;
-	uint32_t attempt;
-	int64_t took_ms;
-	bool failed;
-};
-
-struct working {
-	struct ctl *c;
-	wq_worker_t *worker;
-	struct slot slots[JOBS_MAX];
-	int n_slots;
-	char **argv; /* owned array */
-	bool once, stopping, begun;
-	int exit;     /* of --once */
-	int signalfd; /* -1: none */
-};
 
 /* ---- the end of a job ---- */
 
@@ -97,7 +69,10 @@ slot_free(struct slot *s)
 	ctl_child_done(&s->child);
 	mem_free(s->queue);
 	mem_free(s->key);
-	*s = (struct slot){ .g = s->g };
+	*s = (struct slot){ .g = s->g,
+		.program = s->program,
+		.rest_ms = s->rest_ms,
+		.rests_until_ms = s->rests_until_ms };
 }
 
 static void
@@ -115,12 +90,24 @@ on_answer(wq_t *wq, const wq_reply_t *reply, void *arg)
 	slot_free(s);
 }
 
+void
+slot_say(struct slot *s, const wq_end_t *end)
+{
+	int rc = s->failed ? wq_work_fail(s->work, end, on_answer, s)
+			   : wq_work_finish(s->work, end, on_answer, s);
+
+	/* Its lease runs out then. */
+	if (rc < 0)
+		slot_free(s);
+	else
+		s->work = NULL;
+}
+
 static void
 slot_over(struct slot *s)
 {
 	wq_end_t end = WQ_END_INIT;
 	char text[256];
-	int rc;
 
 	s->took_ms = ctl_now_ms() - s->child.started_ms;
 	s->failed = s->start_error || s->child.exit_code != 0;
@@ -134,13 +121,7 @@ slot_over(struct slot *s)
 		end.output = text;
 		end.output_len = strlen(text);
 	}
-	rc = s->failed ? wq_work_fail(s->work, &end, on_answer, s)
-		       : wq_work_finish(s->work, &end, on_answer, s);
-	/* Its lease runs out then. */
-	if (rc < 0)
-		slot_free(s);
-	else
-		s->work = NULL;
+	slot_say(s, &end);
 }
 
 /* ---- its beginning ---- */
@@ -207,7 +188,10 @@ slot_begin(struct slot *s, wq_work_t *work)
 	s->key = ctl_strdup(job->key);
 	s->generation = job->generation;
 	s->attempt = job->attempt;
-	s->start_error = -ctl_child_start(&s->child, &cmd, ctl_now_ms());
+	if (s->g->lines)
+		lines_begin(s, job, env);
+	else
+		s->start_error = -ctl_child_start(&s->child, &cmd, ctl_now_ms());
 	for (size_t i = 0; i < ENV_MORE; i++)
 		mem_free(env[i]);
 	mem_free(env);
@@ -229,11 +213,21 @@ on_work(wq_worker_t *w, wq_work_t *work, void *arg)
 		return;
 	}
 	for (int i = 0; i < g->n_slots; i++)
-		if (!g->slots[i].used) {
+		if (!g->slots[i].used && g->slots[i].rests_until_ms <= ctl_now_ms()) {
 			slot_begin(&g->slots[i], work);
 			return;
 		}
 	(void)wq_work_release(work, NULL, NULL);
+}
+
+/* What it does is to end. */
+static void
+slot_hurry_up(struct slot *s)
+{
+	if (s->child.pid > 0)
+		ctl_child_end(&s->child, ctl_now_ms(), GRACE_MS);
+	if (s->work)
+		ctl_program_end(&s->program, ctl_now_ms(), GRACE_MS);
 }
 
 static void
@@ -243,8 +237,8 @@ on_lost(wq_worker_t *w, wq_work_t *work, void *arg)
 
 	(void)w;
 	for (int i = 0; i < g->n_slots; i++)
-		if (g->slots[i].work == work && g->slots[i].child.pid > 0)
-			ctl_child_end(&g->slots[i].child, ctl_now_ms(), GRACE_MS);
+		if (g->slots[i].work == work)
+			slot_hurry_up(&g->slots[i]);
 }
 
 /* ---- turns ---- */
@@ -262,8 +256,15 @@ on_signal(struct working *g)
 		return;
 	}
 	for (int i = 0; i < g->n_slots; i++)
-		if (g->slots[i].child.pid > 0)
-			ctl_child_end(&g->slots[i].child, ctl_now_ms(), GRACE_MS);
+		slot_hurry_up(&g->slots[i]);
+}
+
+static int64_t
+sooner(int64_t ms, int64_t at_ms, int64_t now)
+{
+	if (at_ms < 0 || at_ms == INT64_MAX || (ms >= 0 && at_ms - now >= ms))
+		return ms;
+	return at_ms > now ? at_ms - now : 0;
 }
 
 static int
@@ -274,16 +275,16 @@ next_wait_ms(const struct working *g, int64_t until)
 	if (until >= 0 && !g->stopping && (ms < 0 || until - now < ms))
 		ms = until > now ? until - now : 0;
 	for (int i = 0; i < g->n_slots; i++) {
-		const struct ctl_child *ch = &g->slots[i].child;
+		const struct slot *s = &g->slots[i];
 
-		if (ch->pid > 0 && ch->kill_at_ms >= 0 && ch->kill_at_ms < INT64_MAX &&
-			(ms < 0 || ch->kill_at_ms - now < ms))
-			ms = ch->kill_at_ms > now ? ch->kill_at_ms - now : 0;
+		ms = sooner(ms, s->child.pid > 0 ? s->child.kill_at_ms : -1, now);
+		ms = sooner(ms, s->program.pid > 0 ? s->program.kill_at_ms : -1, now);
+		ms = sooner(ms, s->rests_until_ms > now ? s->rests_until_ms : -1, now);
 	}
 	return ms > 1000000 ? 1000000 : (int)ms;
 }
 
-/* fds[0]: the handle, fds[1]: signals, then two for each command. */
+/* fds[0]: the handle, fds[1]: signals, then three for each command. */
 static size_t
 what_to_poll(const struct working *g, struct pollfd *fds, struct slot **of, struct slot *slots)
 {
@@ -294,34 +295,50 @@ what_to_poll(const struct working *g, struct pollfd *fds, struct slot **of, stru
 		fds[0].events |= POLLOUT;
 	fds[1] = (struct pollfd){ .fd = g->signalfd, .events = POLLIN };
 	for (int i = 0; i < g->n_slots; i++) {
-		if (slots[i].child.pid <= 0)
+		const struct ctl_program *p = &slots[i].program;
+
+		if (slots[i].child.pid <= 0 && p->pid <= 0)
 			continue;
-		of[n] = of[n + 1] = &slots[i];
-		fds[n++] = (struct pollfd){ .fd = slots[i].child.pidfd, .events = POLLIN };
-		fds[n++] = (struct pollfd){ .fd = slots[i].child.out, .events = POLLIN };
+		of[n] = of[n + 1] = of[n + 2] = &slots[i];
+		fds[n++] = (struct pollfd){ .fd = g->lines ? p->pidfd : slots[i].child.pidfd,
+			.events = POLLIN };
+		fds[n++] = (struct pollfd){ .fd = g->lines ? p->out : slots[i].child.out,
+			.events = POLLIN };
+		fds[n++] =
+			(struct pollfd){ .fd = p->at < p->n_job ? p->in : -1, .events = POLLOUT };
 	}
 	return n;
 }
 
 static void
+command_turn(struct slot *s, const struct pollfd *fds)
+{
+	if (fds[1].revents)
+		ctl_child_read(&s->child);
+	ctl_child_hurry(&s->child, ctl_now_ms());
+	if (fds[0].revents) {
+		ctl_child_reap(&s->child);
+		slot_over(s);
+	}
+}
+
+static void
 turn(struct working *g, int64_t until)
 {
-	struct pollfd fds[2 + 2 * JOBS_MAX];
-	struct slot *of[2 + 2 * JOBS_MAX];
+	struct pollfd fds[2 + 3 * JOBS_MAX];
+	struct slot *of[2 + 3 * JOBS_MAX];
 	size_t n = what_to_poll(g, fds, of, g->slots);
 	int ready = 0;
 
 	if (poll(fds, n, next_wait_ms(g, until)) < 0)
 		n = 0;
-	for (size_t i = 2; i + 1 < n; i += 2) {
-		if (fds[i + 1].revents)
-			ctl_child_read(&of[i]->child);
-		ctl_child_hurry(&of[i]->child, ctl_now_ms());
-		if (fds[i].revents) {
-			ctl_child_reap(&of[i]->child);
-			slot_over(of[i]);
-		}
+	for (size_t i = 2; i + 2 < n; i += 3) {
+		if (g->lines)
+			program_turn(of[i], &fds[i]);
+		else
+			command_turn(of[i], &fds[i]);
 	}
+	wake_the_rested(g);
 	if (n > 0 && fds[1].revents)
 		on_signal(g);
 	if (n > 0 && fds[0].revents)
@@ -403,9 +420,13 @@ ctl_do_work(struct ctl *c)
 	g->c = c;
 	g->once = ctl_given(c, OPT_ONCE);
 	g->exit = -1;
+	if (ctl_given(c, OPT_LINES))
+		g->lines = CTL_LINES_JSON + (enum ctl_lines)ctl_num(c, OPT_LINES, 0);
 	g->n_slots = g->once ? 1 : (int)ctl_num(c, OPT_JOBS, 1);
-	for (int i = 0; i < g->n_slots; i++)
+	for (int i = 0; i < g->n_slots; i++) {
 		g->slots[i].g = g;
+		ctl_program_init(&g->slots[i].program);
+	}
 	g->argv = command(c);
 	o.queues = &c->arg[0];
 	o.n_queues = 1;
@@ -425,8 +446,10 @@ ctl_do_work(struct ctl *c)
 	ctl_disconnect(c);
 	if (g->signalfd >= 0)
 		(void)close(g->signalfd);
-	for (int i = 0; i < g->n_slots; i++)
+	for (int i = 0; i < g->n_slots; i++) {
+		ctl_program_close(&g->slots[i].program, GRACE_MS);
 		slot_free(&g->slots[i]);
+	}
 	mem_free(g->argv);
 	mem_free(g);
 	return rc;

@@ -55,6 +55,8 @@ noinst_LIBRARIES += %reldir%/libctl.a
 	%reldir%/ctl_args.c \
 	%reldir%/ctl_batch.c \
 	%reldir%/ctl_child.c %reldir%/ctl_child.h \
+	%reldir%/ctl_lines.c %reldir%/ctl_lines.h \
+	%reldir%/ctl_program.c \
 	%reldir%/ctl_bench.c \
 	%reldir%/ctl_care.c \
 	%reldir%/ctl_import.c \
@@ -79,7 +81,8 @@ noinst_LIBRARIES += %reldir%/libctl.a
 	%reldir%/ctl_update.c \
 	%reldir%/ctl_verbs.c \
 	%reldir%/ctl_watch.c \
-	%reldir%/ctl_work.c \
+	%reldir%/ctl_work.c %reldir%/ctl_work.h \
+	%reldir%/ctl_work_lines.c \
 	%reldir%/ctl_why.c \
 	%reldir%/mem.c %reldir%/mem.h
 # Named apart from libwq's.

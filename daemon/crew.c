@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "engine/crew.h"
 #include "run/group.h"
-#include "run/process_use.h"
 
 #define LOOK_NS      (100 * NS_PER_MS) /* while work waits */
 #define IDLE_LOOK_NS NS_PER_S
@@ -74,6 +73,7 @@ member_free(struct member *m)
 
 	r->io_del(r->ctx, m->pid_io);
 	r->io_del(r->ctx, m->out_io);
+	probe_close(&m->probe);
 	if (m->pidfd >= 0)
 		close(m->pidfd);
 	if (m->out >= 0)
@@ -213,6 +213,7 @@ hire(struct crew *c, const struct crew_view *v, const struct handler *h, struct 
 	if (m) {
 		m->c = c;
 		m->pidfd = m->out = -1;
+		m->probe = PROBE_NONE;
 		m->state = COMING;
 		m->began_ns = m->since_ns = c->now.boot_ns;
 		m->grace_ns = h->grace_ns;
@@ -253,7 +254,7 @@ static bool
 worn_out(const struct member *m, const struct handler *h, const struct worker_view *v)
 {
 	return (h->worker_jobs > 0 && v->given >= h->worker_jobs) ||
-		(h->worker_memory > 0 && process_memory(m->pid) >= h->worker_memory);
+		(h->worker_memory > 0 && m->probe.memory >= h->worker_memory);
 }
 
 /* What there is, and the coldest of those that are idle. */
@@ -263,6 +264,7 @@ count(struct crew *c, const struct handler *h, struct shift *s, struct crew_stat
 	struct member *coldest = NULL;
 	int64_t used_ns = 0, took_ns = c->now.boot_ns - s->looked_ns;
 	int64_t coldest_ns = INT64_MAX;
+	uint32_t wanting = 0;
 
 	list_each(m, &c->members, struct member, link) {
 		struct worker_view v;
@@ -270,8 +272,9 @@ count(struct crew *c, const struct handler *h, struct shift *s, struct crew_stat
 
 		if (m->state > ON || strcmp(m->queue, s->queue) != 0)
 			continue;
-		cpu = process_cpu_ns(m->pid);
-		used_ns += cpu - m->cpu_ns;
+		wanting += probe_look(&m->probe, c->now.boot_ns);
+		cpu = m->probe.cpu_ns;
+		used_ns += cpu > m->cpu_ns ? cpu - m->cpu_ns : 0;
 		m->cpu_ns = cpu;
 		out->alive++;
 		if (!member_view(m, &v)) {
@@ -292,7 +295,11 @@ count(struct crew *c, const struct handler *h, struct shift *s, struct crew_stat
 	}
 	if (took_ns >= LOOK_NS / 2 && s->looked_ns > 0)
 		s->used = (double)used_ns / (double)took_ns;
+	/* Where others have the processors too it is not their time that says how many want one. */
+	if (s->used >= 0 && s->used < wanting)
+		s->used = wanting;
 	s->looked_ns = c->now.boot_ns;
+	s->alive = out->alive;
 	out->used = s->used;
 	out->coldest_ns = coldest ? c->now.boot_ns - coldest_ns : 0;
 	return coldest;
@@ -303,6 +310,22 @@ look_again(struct crew *c, int64_t after_ns)
 {
 	if (after_ns < c->look_ns)
 		c->look_ns = after_ns;
+}
+
+/* What else is at work in the pool. */
+static void
+count_others(
+	struct crew *c, const struct crew_view *v, const struct shift *own, struct crew_state *st)
+{
+	list_each(s, &c->shifts, struct shift, link) {
+		if (s == own || s->pool != v->pool || s->alive == 0)
+			continue;
+		st->others += s->alive;
+		st->used = s->used < 0 || st->used < 0 ? -1 : st->used + s->used;
+	}
+	st->others += v->busy;
+	if (st->used >= 0)
+		st->used += v->busy;
 }
 
 static void
@@ -330,7 +353,12 @@ look_at(void *arg, const struct crew_view *v)
 	st.spare = h->workers_spare;
 	st.idle_timeout_ns = h->worker_idle_ns;
 	st.processors = runner_processors(c->d->runner);
+	if (v->processors > 0 && v->processors < st.processors)
+		st.processors = v->processors;
+	st.cap = v->max_inflight;
+	s->pool = v->pool;
 	coldest = count(c, h, s, &st);
+	count_others(c, v, s, &st);
 	switch (crew_decide(&st)) {
 	case CREW_HIRE:
 		if (c->now.boot_ns >= s->not_before_ns)

@@ -96,6 +96,7 @@ in_member(struct crew *c, const struct carry_record *r)
 	if (!m)
 		return -ENOMEM;
 	m->c = c;
+	m->probe = PROBE_NONE;
 	m->state = state <= ENDING ? (enum member_state)state : ENDING;
 	m->told = carry_get_u64(r, MEMBER_TOLD, 0) != 0;
 	m->pid = (pid_t)carry_get_u64(r, MEMBER_PID, 0);
@@ -114,6 +115,7 @@ in_member(struct crew *c, const struct carry_record *r)
 		!get_text(r, MEMBER_QUEUE, m->queue, sizeof m->queue) ||
 		!get_text(r, MEMBER_SAID, m->said, sizeof m->said))
 		return ERR_DAMAGED;
+	probe_open(&m->probe, m->pid, -1);
 	return member_watch(m) ? 0 : -ENOMEM;
 }
 

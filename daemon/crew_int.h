@@ -8,6 +8,7 @@
 #include "crew.h"
 #include "parts.h"
 #include "run/launch.h"
+#include "run/probe.h"
 
 #define CREW_MAGIC 0x63726577u
 #define LAST_WORDS 200u
@@ -24,7 +25,8 @@ struct member {
 	struct reactor_io *pid_io, *out_io;
 	struct session *s; /* NULL: its connection has ended */
 	int64_t began_ns, since_ns, grace_ns;
-	int64_t cpu_ns; /* at the last look */
+	struct probe probe; /* of it and what it started */
+	int64_t cpu_ns;     /* at the last look */
 	char handler[HANDLER_NAME_MAX + 1], queue[QUEUE_NAME_MAX + 1];
 	char said[LAST_WORDS + 1];
 	size_t n_said;
@@ -37,6 +39,7 @@ struct shift {
 	int64_t pause_ns, not_before_ns;
 	int64_t looked_ns;
 	double used;
+	uint32_t pool, alive; /* at the last look */
 	bool seen;
 };
 

@@ -24,6 +24,7 @@ member_spawn(struct member *m, const struct handler *h, int sock, int out)
 	}
 	m->pid = got.pid;
 	m->pidfd = got.pidfd;
+	probe_open(&m->probe, m->pid, -1);
 	return true;
 }
 

@@ -25,8 +25,21 @@ on_start_run(void *ctx, const struct run_start *r)
 {
 	struct daemon *d = ctx;
 	bool plain = r->command.n > 0 && r->handler.n == 0;
+	const struct handler *h = plain ? &d->conf->plain : config_handler(d->conf, r->handler);
 
-	runner_start(d->runner, r, plain ? &d->conf->plain : config_handler(d->conf, r->handler));
+	/* A reload has made a worker program of it: for a run there is none of that name. */
+	if (h && config_handler_misfit(h, ACTION_EXEC))
+		h = NULL;
+	runner_start(d->runner, r, h);
+}
+
+static const char *
+on_handler_misfit(void *ctx, struct str handler, enum action action)
+{
+	const struct daemon *d = ctx;
+	const struct handler *h = config_handler(d->conf, handler);
+
+	return h ? config_handler_misfit(h, action) : NULL;
 }
 
 static void
@@ -347,6 +360,7 @@ daemon_service_hooks(struct service_config *cfg)
 	cfg->revoked = on_revoked;
 	cfg->session_gone = on_session_gone;
 	cfg->output_early = clients_output_early;
+	cfg->handler_misfit = on_handler_misfit;
 	cfg->reload = on_reload;
 	cfg->shutdown = on_shutdown;
 	cfg->upgrade = on_upgrade;

@@ -29,6 +29,8 @@ EXAMPLE_INCLUDES = -I$(srcdir)/include
 EXAMPLE_FLAGS = -std=c99 $(WQ_WARNINGS) $(WQ_HARDENING) $(WQ_SANITIZE)
 dist_wqdexamples_DATA += %reldir%/examples/heartbeat.c %reldir%/examples/debounce.c %reldir%/examples/lease.c %reldir%/examples/reaper.c \
 	%reldir%/examples/worker.c
+# They are run as they are.
+dist_wqdexamples_SCRIPTS = %reldir%/examples/worker.py %reldir%/examples/worker.sh
 check_PROGRAMS += %reldir%/examples/heartbeat %reldir%/examples/debounce %reldir%/examples/lease %reldir%/examples/reaper \
 	%reldir%/examples/worker
 %canon_reldir%_examples_heartbeat_SOURCES = %reldir%/examples/heartbeat.c

@@ -59,6 +59,18 @@ config_handler(const struct config *c, struct str name)
 	return NULL;
 }
 
+const char *
+config_handler_misfit(const struct handler *h, enum action action)
+{
+	if (action == ACTION_EXEC && h->worker)
+		return "is a worker program (worker = yes), which only a queue with "
+		       "action = \"lease\" can have";
+	if (action == ACTION_LEASE && !h->worker)
+		return "is a command for each run, which only a queue with action = \"exec\" can "
+		       "have; right for this one is a handler with worker = yes";
+	return NULL;
+}
+
 bool
 config_has_queue(const struct config *c, const char *name)
 {

@@ -75,6 +75,10 @@ config_need_restart(const struct config *old, const struct config *new, char *na
 /* NULL: no such handler. */
 const struct handler *
 config_handler(const struct config *c, struct str name);
+/* Whether it is of the kind that a queue of that action needs: one with `worker = yes` for lease, one
+ * without for exec. A sentence why not, static; NULL: it is. */
+const char *
+config_handler_misfit(const struct handler *h, enum action action);
 bool
 config_has_queue(const struct config *c, const char *name);
 bool

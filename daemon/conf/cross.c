@@ -50,8 +50,13 @@ cross_check(struct loading *l)
 {
 	for (size_t i = 0; i < l->c->n_queues; i++) {
 		const struct config_queue *q = &l->c->queues[i];
+		const struct handler *h = config_handler(l->c, str_from(q->settings.handler));
+		const char *misfit = h ? config_handler_misfit(h, q->settings.action) : NULL;
 
-		if (q->settings.handler[0] && !config_handler(l->c, str_from(q->settings.handler)))
+		if (misfit)
+			return load_fail(l, l->lines[i].handler, "queue \"%s\": handler: \"%s\" %s",
+				q->name, h->name, misfit);
+		if (q->settings.handler[0] && !h)
 			return load_fail(l, l->lines[i].handler,
 				"queue \"%s\": handler: \"%s\" is defined nowhere; right is the "
 				"name "

@@ -384,6 +384,10 @@ struct crew_view {
 	struct str queue, handler;
 	uint64_t ready; /* jobs that only lack a worker */
 	uint32_t max_active;
+	/* of the pool that the queue names, the default one where it names none */
+	uint32_t pool, processors; /* its number; what it may fill, 0: all */
+	uint32_t max_inflight;     /* 0: not limited */
+	uint32_t busy; /* of its runs that are no workers, those that want a processor */
 };
 bool
 engine_has_crews(const struct engine *e);

@@ -86,16 +86,26 @@ pools_known(const struct engine *e, struct str name)
 	return name.n == 0 || pool_find(e, name) != NULL;
 }
 
+static struct pool *
+named(const struct engine *e, const struct queue *q)
+{
+	struct pool *p = q->s.pool[0] ? pool_find(e, str_from(q->s.pool)) : NULL;
+
+	return p ? p : e->common;
+}
+
+const struct pool *
+pools_named(const struct engine *e, const struct queue *q)
+{
+	return named(e, q);
+}
+
 void
 pools_place_queue(struct engine *e, struct queue *q)
 {
-	struct pool *p = NULL;
+	bool ours = q->s.action == ACTION_EXEC || q->commands;
 
-	if (q->s.action == ACTION_EXEC || q->commands) {
-		p = q->s.pool[0] ? pool_find(e, str_from(q->s.pool)) : NULL;
-		p = p ? p : e->common;
-	}
-	q->pool = p ? p : e->direct;
+	q->pool = ours ? named(e, q) : e->direct;
 	workers_place_queue(e, q);
 }
 

@@ -11,6 +11,9 @@ pools_done(struct engine *e);
 /* The empty name is the default one's. */
 bool
 pools_known(const struct engine *e, struct str name);
+/* The pool that the queue's settings name; the default one instead of one that is unknown. */
+const struct pool *
+pools_named(const struct engine *e, const struct queue *q);
 /* Sets q->pool by its settings; the queue is in no circle. */
 void
 pools_place_queue(struct engine *e, struct queue *q);

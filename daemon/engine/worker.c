@@ -402,11 +402,17 @@ engine_crew_each(
 	const struct engine *e, void (*each)(void *arg, const struct crew_view *), void *arg)
 {
 	list_each(q, &e->crews, struct queue, crew) {
+		const struct pool *p = pools_named(e, q);
+		bool held = queue_holds(q) && !q->draining;
 		const struct crew_view v = {
 			.queue = q->name,
 			.handler = str_from(q->s.handler),
-			.ready = q->paused || q->n_running >= queue_slots(q) ? 0 : q->n_ready,
+			.ready = held ? 0 : q->n_ready - q->n_kept,
 			.max_active = queue_slots(q),
+			.pool = p->index,
+			.processors = p->policy.s.processors,
+			.max_inflight = p->policy.s.max_inflight,
+			.busy = p->policy.active > 0 ? p->policy.seen.runnable : 0,
 		};
 
 		each(arg, &v);

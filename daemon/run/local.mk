@@ -14,7 +14,6 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/identity.c %reldir%/identity.h \
 	%reldir%/launch.c %reldir%/launch.h \
 	%reldir%/orphans.c \
-	%reldir%/process_use.c %reldir%/process_use.h \
 	%reldir%/run.h \
 	%reldir%/runner.c %reldir%/runner.h \
 	%reldir%/spawn.c %reldir%/spawn.h

@@ -98,6 +98,27 @@ handlers_allowed(const struct call *c)
 	return true;
 }
 
+/* The handler that the queue would have is one for its action. */
+static bool
+handler_fits(struct service *svc, const struct op_queue_set *op, char *why, size_t size)
+{
+	struct queue_settings s;
+	struct queue_view q;
+	const char *misfit;
+
+	queue_settings_default(&s);
+	if (engine_queue_get(svc->cfg.engine, op->queue, &q) == ST_OK)
+		s = *q.settings;
+	for (size_t i = 0; i < op->n_settings; i++)
+		(void)queue_settings_set(&s, op->settings[i].name, op->settings[i].value);
+	if (!s.handler[0] || !svc->cfg.handler_misfit)
+		return true;
+	misfit = svc->cfg.handler_misfit(svc->cfg.ctx, str_from(s.handler), s.action);
+	if (misfit)
+		snprintf(why, size, "handler: %s %s", s.handler, misfit);
+	return !misfit;
+}
+
 static void
 ask_settings(struct service *svc, struct call *c, enum engine_event_kind kind)
 {
@@ -109,7 +130,8 @@ ask_settings(struct service *svc, struct call *c, enum engine_event_kind kind)
 		reply_status(c->s, c->req->id, ST_UNAUTHORIZED, NOT_AUTHORISED);
 		return;
 	}
-	if (settings_readable(ev.queue_set, why, sizeof why))
+	if (settings_readable(ev.queue_set, why, sizeof why) &&
+		handler_fits(svc, ev.queue_set, why, sizeof why))
 		service_ask(svc, c, &ev, false);
 	else
 		reply_status(c->s, c->req->id, ST_INVALID, why);

@@ -70,6 +70,8 @@ struct service_config {
 	/* Inside session_input, with more of it to do: what is in the output may go out now, so that
 	 * its peer works on that meanwhile. NULL: it goes out when the input is done. */
 	void (*output_early)(void *ctx, struct session *s);
+	/* Why a queue of that action can't have that handler; NULL: it can. May be NULL. */
+	const char *(*handler_misfit)(void *ctx, struct str handler, enum action action);
 	/* Reads the configuration again; on failure a sentence in `why`. */
 	int (*reload)(void *ctx, char *why, size_t size);
 	void (*shutdown)(void *ctx, bool drain);

@@ -91,6 +91,13 @@ tests_model_test_limits_LDADD = $(TEST_LIBS)
 
 # The pools of an engine on a simulated machine.
 UNIT_TESTS += tests/model/test_pools
-tests_model_test_pools_SOURCES = %reldir%/test_pools.c
+tests_model_test_pools_SOURCES = %reldir%/test_pools.c %reldir%/pool_mutable.h
 tests_model_test_pools_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_model_test_pools_LDADD = $(TEST_LIBS)
+
+# The same questions to a policy of which one constant is another.
+UNIT_TESTS += tests/model/test_pool_mutants
+tests_model_test_pool_mutants_SOURCES = %reldir%/test_pools.c \
+	%reldir%/pool_mutable.c %reldir%/pool_mutable.h
+tests_model_test_pool_mutants_CPPFLAGS = $(UNIT_CPPFLAGS) -DPOOL_MUTANTS
+tests_model_test_pool_mutants_LDADD = $(TEST_LIBS)

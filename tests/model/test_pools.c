@@ -6,15 +6,28 @@
  *   is a limit exceeded?        max_active, the pool's cap, all runs; one more each for a reserve
  *   does a processor idle       while a queue may start something, for longer than the longest
  *                               time between two samples?
+ *   is the gate where it should be?  every start is one that the last sample leaves room for, and
+ *                               nothing that it leaves room for waits
+ *   are samples too many, too few?   after starts, after ends, in vain
  *   does a queue starve?        while it may start, of the starts of its pool it must get its share
  *   does it all end?            jobs that wait for others of their queue included
  *
  * WQ_POOL_WORKLOADS says how many workloads (1000).
+ *
+ * What is asked for are numbers, not the constants of pool.h: who changes one of
+ * these has to say so here (and in docs/pools.md). With POOL_MUTANTS this is a
+ * program of its own, test_pool_mutants, in which every constant is changed in
+ * turn, and each time one of the questions must have another answer.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/assert.h"
 #include "engine/engine.h"
+#include "model/pool_mutable.h"
 #include "unit/random.h"
 #include "unit/unit.h"
 
@@ -24,8 +37,20 @@
 #define MAX_POOLS  3
 #define MAX_PARTS  6
 #define HOG_NS     (100 * NS_PER_MS)
+
+/* What docs/pools.md and ADR 0009 promise. */
+#define TARGET_LADDER 5u
+#define TARGET_PLAIN  2u
+#define INFLIGHT      128u
+#define BURST         32u
+#define TICK_MIN_NS   NS_PER_MS
+#define TICK_MAX_NS   (10 * NS_PER_MS)
+#define GAP_NS        (NS_PER_MS / 4)
+#define FLOOR         8u
+#define FLOOR_NS      NS_PER_S
+#define STALL_NS      (30 * NS_PER_S)
 /* A processor may idle for the longest tick, and the step in which it is noticed on either side. */
-#define IDLE_NS (POOL_TICK_MAX_NS + 2 * STEP_NS)
+#define IDLE_NS (TICK_MAX_NS + 2 * STEP_NS)
 
 enum part_kind { BURN, SLEEP, MEET };
 
@@ -65,15 +90,32 @@ struct sim {
 	uint64_t order, n_done, n_running;
 	bool ladder, blind;
 	int64_t idle_since_ns[MAX_POOLS]; /* -1: not now */
+	struct seen {
+		int64_t at_ns; /* of the last sample; 0: none yet */
+		uint32_t runnable, fresh;
+		bool ended;    /* a run, since then */
+		uint64_t past; /* the gate: floor_starts of the engine */
+	} seen[MAX_POOLS];
 	uint64_t seed;
 };
+
+/* A mutant was noticed: the process that plays it ends with this. */
+#define NOTICED 77
+static bool mutating;
+
+static _Noreturn void
+sim_fail(const struct sim *s, const char *what)
+{
+	if (mutating)
+		_exit(NOTICED);
+	ck_abort_msg("workload %llu at %.1f ms: %s", (unsigned long long)s->seed,
+		(double)(s->now.boot_ns - NS_PER_S) / 1e6, what);
+}
 
 #define sim_check(s, cond) \
 	do { \
 		if (!(cond)) \
-			ck_abort_msg("workload %llu at %.1f ms: %s", \
-				(unsigned long long)(s)->seed, \
-				(double)((s)->now.boot_ns - NS_PER_S) / 1e6, #cond); \
+			sim_fail((s), #cond); \
 	} while (0)
 
 /* ---- the machine ---- */
@@ -169,6 +211,66 @@ may_start(const struct sim *s, uint32_t q)
 	return v.ready > 0;
 }
 
+static uint32_t
+pool_width(const struct sim *s, uint32_t pool)
+{
+	uint32_t own = s->pools[pool].settings.processors;
+
+	return own && own < s->processors ? own : s->processors;
+}
+
+static uint32_t
+pool_running(const struct sim *s, uint32_t pool)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->n_queues; i++)
+		n += s->queues[i].pool == pool ? s->queues[i].running : 0;
+	return n;
+}
+
+/* Does the last sample leave room for one more? */
+static bool
+has_room(const struct sim *s, uint32_t pool)
+{
+	const struct seen *seen = &s->seen[pool];
+	uint32_t width = pool_width(s, pool), active = pool_running(s, pool);
+	uint32_t busy = s->blind ? active : seen->runnable + seen->fresh;
+
+	return active < width ||
+		(busy < (s->ladder ? TARGET_LADDER : TARGET_PLAIN) * width && seen->fresh < BURST);
+}
+
+struct floors {
+	const char *name;
+	uint64_t n;
+};
+
+static bool
+find_floors(void *arg, const struct pool_view *v)
+{
+	struct floors *f = arg;
+
+	if (str_eq(v->name, str_from(f->name)))
+		f->n = v->floor_starts;
+	return true;
+}
+
+/* Room by the last sample, or a floor, or the reserve. */
+static void
+check_start(struct sim *s, const struct sim_queue *q)
+{
+	struct floors f = { .name = s->pools[q->pool].name };
+	struct seen *seen = &s->seen[q->pool];
+
+	engine_pool_each(s->e, find_floors, &f);
+	/* Before the first sample nothing is known. */
+	if (seen->at_ns != 0 && !q->reserve && f.n == seen->past)
+		sim_check(s, has_room(s, q->pool));
+	if (f.n > seen->past)
+		seen->past++;
+}
+
 static void
 on_start(struct sim *s, const struct run_start *start)
 {
@@ -181,8 +283,10 @@ on_start(struct sim *s, const struct run_start *start)
 	j->run_id = start->run_id;
 	j->order = ++s->order;
 	part_begin(j);
+	check_start(s, q);
 	q->running++;
 	q->started++;
+	s->seen[q->pool].fresh++;
 	s->n_running++;
 	for (uint32_t i = 0; i < s->n_queues; i++)
 		if (s->queues[i].pool == q->pool)
@@ -214,18 +318,11 @@ end_what_is_over(struct sim *s)
 		j->run_id = 0;
 		j->done = true;
 		s->queues[j->queue].running--;
+		s->seen[j->pool].ended = true;
 		s->n_running--;
 		s->n_done++;
 		step(s, &(struct engine_event){ .kind = EV_RUN_ENDED, .run_end = &end });
 	}
-}
-
-static uint32_t
-pool_width(const struct sim *s, uint32_t pool)
-{
-	uint32_t own = s->pools[pool].settings.processors;
-
-	return own && own < s->processors ? own : s->processors;
 }
 
 static bool
@@ -267,6 +364,10 @@ sample_what_is_due(struct sim *s)
 			.runnable = count_wanting(s, p, false),
 			.ladder = s->ladder,
 		};
+		s->seen[p].at_ns = s->now.boot_ns;
+		s->seen[p].runnable = r.seen.runnable;
+		s->seen[p].fresh = 0;
+		s->seen[p].ended = false;
 		step(s, &(struct engine_event){ .kind = EV_POOL_SAMPLE, .sample = &r });
 	}
 }
@@ -289,7 +390,7 @@ check_limits(struct sim *s)
 		uint32_t cap = s->pools[p].settings.max_inflight;
 
 		if (cap == 0)
-			cap = POOL_INFLIGHT * pool_width(s, p);
+			cap = INFLIGHT * pool_width(s, p);
 		sim_check(s, in_pool[p] <= cap + (reserves > 0));
 	}
 	sim_check(s, s->n_running <= s->max_runs + (reserves > 0));
@@ -298,11 +399,9 @@ check_limits(struct sim *s)
 static bool
 cap_reached(const struct sim *s, uint32_t pool)
 {
-	uint32_t n = 0, cap = s->pools[pool].settings.max_inflight;
+	uint32_t cap = s->pools[pool].settings.max_inflight;
 
-	for (uint32_t i = 0; i < s->n_queues; i++)
-		n += s->queues[i].pool == pool ? s->queues[i].running : 0;
-	return n >= (cap ? cap : POOL_INFLIGHT * pool_width(s, pool)) ||
+	return pool_running(s, pool) >= (cap ? cap : INFLIGHT * pool_width(s, pool)) ||
 		s->n_running >= s->max_runs;
 }
 
@@ -323,7 +422,39 @@ check_idle(struct sim *s)
 		/* Who sees nothing has only his floor. */
 		sim_check(s,
 			s->now.boot_ns - s->idle_since_ns[p] <=
-				(s->blind ? 2 * POOL_FLOOR_NS : IDLE_NS));
+				(s->blind ? 2 * FLOOR_NS : IDLE_NS));
+	}
+}
+
+static bool
+pool_waits(const struct sim *s, uint32_t pool)
+{
+	for (uint32_t i = 0; i < s->n_queues; i++)
+		if (s->queues[i].pool == pool && may_start(s, i))
+			return true;
+	return false;
+}
+
+/* What the last sample leaves room for has been started; the next sample is neither late nor
+ * early. */
+static void
+check_gate(struct sim *s)
+{
+	for (uint32_t p = 0; p < s->n_pools; p++) {
+		const struct seen *seen = &s->seen[p];
+		int64_t due_ns;
+		uint32_t pool;
+
+		if (seen->at_ns == 0 || !pool_waits(s, p) || cap_reached(s, p))
+			continue;
+		sim_check(s, !has_room(s, p));
+		/* Of several pools only the first that is due can be seen. */
+		if (s->n_pools > 1)
+			continue;
+		due_ns = engine_sample_due(s->e, &pool) - seen->at_ns;
+		sim_check(s, due_ns <= TICK_MAX_NS);
+		sim_check(s, seen->fresh == 0 || due_ns <= TICK_MIN_NS);
+		sim_check(s, due_ns >= (seen->ended ? GAP_NS : TICK_MIN_NS));
 	}
 }
 
@@ -448,7 +579,7 @@ make_parts(struct sim *s, struct sim_job *j)
 static void
 make_meeting(struct sim *s, struct sim_job *j, const struct sim_queue *q)
 {
-	uint32_t most = q->max_active < POOL_FLOOR ? q->max_active : POOL_FLOOR, n = q->jobs + most;
+	uint32_t most = q->max_active < FLOOR ? q->max_active : FLOOR, n = q->jobs + most;
 
 	if (!rnd_one_in(&s->rnd, 10) || most < 2 || s->n_queues > 1)
 		return;
@@ -532,6 +663,7 @@ sim_play(struct sim *s)
 			step(s, &(struct engine_event){ .kind = EV_TICK });
 		check_limits(s);
 		check_idle(s);
+		check_gate(s);
 		check_share(s);
 		if (steps++ % 512 == 0)
 			engine_verify(s->e);
@@ -552,7 +684,8 @@ workloads(void)
 	return text ? strtoull(text, NULL, 10) : 1000;
 }
 
-START_TEST(random_workloads_keep_processors_busy_and_starve_nobody)
+static void
+check_random_workloads_keep_processors_busy_and_starve_nobody(void)
 {
 	static struct sim s;
 
@@ -562,7 +695,6 @@ START_TEST(random_workloads_keep_processors_busy_and_starve_nobody)
 		sim_done(&s);
 	}
 }
-END_TEST
 
 /* ---- by hand ---- */
 
@@ -576,7 +708,7 @@ hand_init(struct sim *s, uint32_t max_runs)
 	s->processors = 2;
 	s->ladder = true;
 	cfg.max_runs = s->max_runs = max_runs;
-	ck_assert_int_eq(engine_new(&cfg, &s->e), 0);
+	sim_check(s, engine_new(&cfg, &s->e) == 0);
 	effects_init(&s->fx);
 }
 
@@ -587,7 +719,7 @@ hand_pools(struct sim *s, uint32_t max_inflight)
 	s->pools[0] =
 		(struct pool_config){ .name = POOL_DEFAULT, .settings = POOL_SETTINGS_DEFAULT };
 	s->pools[0].settings.max_inflight = max_inflight;
-	ck_assert_int_eq(engine_configure_pools(s->e, s->now, s->pools, 1), 0);
+	sim_check(s, engine_configure_pools(s->e, s->now, s->pools, 1) == 0);
 }
 
 static void
@@ -603,8 +735,9 @@ hand_queue(struct sim *s, uint32_t i, const char *more, const char *value)
 	set(s, &to, "max_active", "1000");
 	if (more)
 		set(s, &to, more, value);
-	ck_assert_int_eq(
-		engine_configure_queue(s->e, s->now, str_from(s->queues[i].name), &to, &s->fx), 0);
+	sim_check(s,
+		engine_configure_queue(s->e, s->now, str_from(s->queues[i].name), &to, &s->fx) ==
+			0);
 	effects_clear(&s->fx);
 }
 
@@ -625,13 +758,13 @@ hand_jobs(struct sim *s, uint32_t queue, uint32_t n)
 static void
 hand_sample(struct sim *s, uint32_t runnable, bool tight)
 {
-	struct pool_report r = { .seen = { .processors = 2,
+	struct pool_report r = { .seen = { .processors = s->processors,
 					 .probe = PROBE_PROC,
 					 .ladder = true,
 					 .runnable = runnable,
 					 .memory_tight = tight } };
 
-	ck_assert_int_le(engine_sample_due(s->e, &r.pool), s->now.boot_ns);
+	sim_check(s, engine_sample_due(s->e, &r.pool) <= s->now.boot_ns);
 	step(s, &(struct engine_event){ .kind = EV_POOL_SAMPLE, .sample = &r });
 }
 
@@ -654,7 +787,8 @@ hand_wait(struct sim *s, int64_t ns)
 	step(s, &(struct engine_event){ .kind = EV_TICK });
 }
 
-START_TEST(a_reserve_queue_gets_one_run_past_the_limits)
+static void
+check_a_reserve_queue_gets_one_run_past_the_limits(void)
 {
 	static struct sim s;
 
@@ -664,22 +798,22 @@ START_TEST(a_reserve_queue_gets_one_run_past_the_limits)
 	hand_queue(&s, 1, "reserve", "yes");
 	hand_jobs(&s, 0, 5);
 	hand_sample(&s, 0, false);
-	ck_assert_uint_eq(s.queues[0].running, 3);
+	sim_check(&s, s.queues[0].running == 3);
 	hand_jobs(&s, 1, 3);
-	ck_assert_uint_eq(s.queues[1].running, 1);
+	sim_check(&s, s.queues[1].running == 1);
 	engine_verify(s.e);
 	/* When it ends the reserve is there again, and no more than that. */
 	hand_end(&s, 5);
-	ck_assert_uint_eq(s.queues[1].running, 1);
-	ck_assert_uint_eq(s.n_running, 4);
+	sim_check(&s, s.queues[1].running == 1);
+	sim_check(&s, s.n_running == 4);
 	/* An end of another makes no room: there was one too many. */
 	hand_end(&s, 0);
-	ck_assert_uint_eq(s.n_running, 3);
+	sim_check(&s, s.n_running == 3);
 	sim_done(&s);
 }
-END_TEST
 
-START_TEST(short_of_memory_only_a_reserve_and_what_is_needed_for_progress_start)
+static void
+check_short_of_memory_only_a_reserve_and_what_is_needed_for_progress_start(void)
 {
 	static struct sim s;
 
@@ -689,17 +823,17 @@ START_TEST(short_of_memory_only_a_reserve_and_what_is_needed_for_progress_start)
 	hand_queue(&s, 1, "reserve", "yes");
 	hand_jobs(&s, 0, 5);
 	hand_sample(&s, 0, true);
-	ck_assert_uint_eq(s.queues[0].running, 2);
+	sim_check(&s, s.queues[0].running == 2);
 	hand_jobs(&s, 1, 2);
-	ck_assert_uint_eq(s.queues[1].running, 1);
-	hand_wait(&s, POOL_TICK_MAX_NS);
+	sim_check(&s, s.queues[1].running == 1);
+	hand_wait(&s, TICK_MAX_NS);
 	hand_sample(&s, 0, false);
-	ck_assert_uint_eq(s.n_running, 7);
+	sim_check(&s, s.n_running == 7);
 	sim_done(&s);
 }
-END_TEST
 
-START_TEST(a_queue_below_its_floor_gets_a_start_a_second)
+static void
+check_a_queue_below_its_floor_gets_a_start_a_second(void)
 {
 	static struct sim s;
 
@@ -708,19 +842,18 @@ START_TEST(a_queue_below_its_floor_gets_a_start_a_second)
 	hand_queue(&s, 0, NULL, NULL);
 	hand_jobs(&s, 0, 40);
 	hand_sample(&s, 40, false);
-	ck_assert_uint_eq(s.queues[0].running, 2);
-	for (uint32_t n = 3; n <= POOL_FLOOR; n++) {
-		ck_assert_int_le(engine_next_due(s.e, s.now), s.now.boot_ns + POOL_FLOOR_NS);
-		hand_wait(&s, POOL_FLOOR_NS - 1);
-		ck_assert_uint_eq(s.queues[0].running, n - 1);
+	sim_check(&s, s.queues[0].running == 2);
+	for (uint32_t n = 3; n <= FLOOR; n++) {
+		sim_check(&s, engine_next_due(s.e, s.now) <= s.now.boot_ns + FLOOR_NS);
+		hand_wait(&s, FLOOR_NS - 1);
+		sim_check(&s, s.queues[0].running == n - 1);
 		hand_wait(&s, 1);
-		ck_assert_uint_eq(s.queues[0].running, n);
+		sim_check(&s, s.queues[0].running == n);
 	}
-	hand_wait(&s, 10 * POOL_FLOOR_NS);
-	ck_assert_uint_eq(s.queues[0].running, POOL_FLOOR);
+	hand_wait(&s, 10 * FLOOR_NS);
+	sim_check(&s, s.queues[0].running == FLOOR);
 	sim_done(&s);
 }
-END_TEST
 
 static uint64_t n_stalls;
 
@@ -732,24 +865,26 @@ step_for_stalls(struct sim *s)
 	};
 	const struct engine_event ev = { .kind = EV_POOL_SAMPLE, .sample = &r };
 
-	ck_assert_int_le(engine_sample_due(s->e, &r.pool), s->now.boot_ns);
+	sim_check(s, engine_sample_due(s->e, &r.pool) <= s->now.boot_ns);
 	engine_step(s->e, s->now, &ev, &s->fx);
 	for (size_t i = 0; i < s->fx.n; i++)
 		if (s->fx.v[i].kind == FX_STALL) {
 			const struct pool_stall *st = &s->fx.v[i].stall;
 
 			n_stalls++;
-			ck_assert(str_eq(st->queue, STR("q0")));
-			ck_assert_int_ge(st->waits_ns, POOL_STALL_NS);
-			ck_assert_int_eq(st->state.gate, GATE_CAP);
-			ck_assert_uint_eq(st->ready, 8);
+			sim_check(s, str_eq(st->queue, STR("q0")));
+			sim_check(s, st->waits_ns >= STALL_NS);
+			sim_check(s, st->state.gate == GATE_CAP);
+			sim_check(s, st->ready == 8);
 		}
 	effects_clear(&s->fx);
 }
 
-START_TEST(a_queue_that_nobody_serves_for_30_s_is_told_once)
+static void
+check_a_queue_that_nobody_serves_for_30_s_is_told_once(void)
 {
 	static struct sim s;
+	uint32_t pool;
 
 	n_stalls = 0;
 	hand_init(&s, 100);
@@ -757,24 +892,25 @@ START_TEST(a_queue_that_nobody_serves_for_30_s_is_told_once)
 	hand_queue(&s, 0, NULL, NULL);
 	hand_jobs(&s, 0, 10);
 	hand_sample(&s, 40, false);
-	ck_assert_uint_eq(s.queues[0].running, 2);
+	sim_check(&s, s.queues[0].running == 2);
 	for (int second = 0; second < 29; second++) {
 		hand_wait(&s, NS_PER_S);
 		step_for_stalls(&s);
+		sim_check(&s, engine_sample_due(s.e, &pool) == s.now.boot_ns + NS_PER_S);
 	}
-	ck_assert_uint_eq(n_stalls, 0);
+	sim_check(&s, n_stalls == 0);
 	for (int second = 0; second < 60; second++) {
 		hand_wait(&s, NS_PER_S);
 		step_for_stalls(&s);
 	}
-	ck_assert_uint_eq(n_stalls, 1);
+	sim_check(&s, n_stalls == 1);
 	hand_end(&s, 0);
-	ck_assert_uint_eq(s.queues[0].running, 2);
+	sim_check(&s, s.queues[0].running == 2);
 	sim_done(&s);
 }
-END_TEST
 
-START_TEST(weights_and_bands_get_what_they_say)
+static void
+check_weights_and_bands_get_what_they_say(void)
 {
 	static struct sim s;
 
@@ -793,12 +929,138 @@ START_TEST(weights_and_bands_get_what_they_say)
 				break;
 			}
 	/* Four of normal to one of low, three of the heavy one to one of the other. */
-	ck_assert_uint_eq(s.queues[0].started + s.queues[1].started + s.queues[2].started, 51);
-	ck_assert_uint_ge(s.queues[2].started, 9);
-	ck_assert_uint_le(s.queues[2].started, 11);
-	ck_assert_uint_ge(s.queues[0].started, 28);
-	ck_assert_uint_ge(s.queues[1].started, 9);
+	sim_check(&s, s.queues[0].started + s.queues[1].started + s.queues[2].started == 51);
+	sim_check(&s, s.queues[2].started >= 9);
+	sim_check(&s, s.queues[2].started <= 11);
+	sim_check(&s, s.queues[0].started >= 28);
+	sim_check(&s, s.queues[1].started >= 9);
 	sim_done(&s);
+}
+
+/* The samples after one start, in vain: eight of each tick, each twice as long as those before. */
+static void
+check_samples_in_vain_become_rare(void)
+{
+	static const int64_t ms[] = { 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 4, 4, 4, 4, 4, 4,
+		4, 4, 8, 8, 8, 8, 8, 8, 8, 8, 10, 10, 10 };
+	static struct sim s;
+	uint32_t pool;
+
+	hand_init(&s, 100);
+	hand_pools(&s, 0);
+	hand_queue(&s, 0, NULL, NULL);
+	hand_jobs(&s, 0, 40);
+	for (size_t i = 0; i < ARRAY_SIZE(ms); i++) {
+		int64_t before_ns = s.now.boot_ns, due_ns;
+
+		hand_sample(&s, 40, false);
+		due_ns = engine_sample_due(s.e, &pool);
+		sim_check(&s, due_ns - before_ns == ms[i] * NS_PER_MS);
+		hand_wait(&s, due_ns - before_ns);
+	}
+	/* An end: soon, but not at once. */
+	hand_sample(&s, 40, false);
+	hand_end(&s, 0);
+	sim_check(&s, engine_sample_due(s.e, &pool) == s.now.boot_ns + GAP_NS);
+	sim_done(&s);
+}
+
+/* All asleep: as many as the default cap says. */
+static void
+check_the_default_cap_is_128_a_processor(void)
+{
+	static struct sim s;
+
+	hand_init(&s, 1000);
+	s.processors = 1;
+	hand_pools(&s, 0);
+	hand_queue(&s, 0, NULL, NULL);
+	hand_jobs(&s, 0, 150);
+	for (int i = 0; i < 40; i++) {
+		uint32_t pool;
+
+		if (engine_sample_due(s.e, &pool) <= s.now.boot_ns)
+			hand_sample(&s, 0, false);
+		hand_wait(&s, TICK_MIN_NS);
+	}
+	sim_check(&s, s.queues[0].running == INFLIGHT);
+	sim_done(&s);
+}
+
+static void
+check_a_burst_is_32_starts(void)
+{
+	static struct sim s;
+
+	hand_init(&s, 1000);
+	s.processors = 16;
+	hand_pools(&s, 0);
+	hand_queue(&s, 0, NULL, NULL);
+	hand_jobs(&s, 0, 100);
+	hand_sample(&s, 0, false);
+	sim_check(&s, s.seen[0].fresh == s.queues[0].running);
+	sim_check(&s, s.queues[0].running <= BURST + 2);
+	for (uint32_t n = s.queues[0].running; n < 3 * BURST; n += BURST) {
+		hand_wait(&s, TICK_MIN_NS);
+		hand_sample(&s, 0, false);
+		sim_check(&s, s.queues[0].running == (n + BURST < 100 ? n + BURST : 100));
+	}
+	sim_done(&s);
+}
+
+#ifndef POOL_MUTANTS
+
+START_TEST(random_workloads_keep_processors_busy_and_starve_nobody)
+{
+	check_random_workloads_keep_processors_busy_and_starve_nobody();
+}
+END_TEST
+
+START_TEST(a_reserve_queue_gets_one_run_past_the_limits)
+{
+	check_a_reserve_queue_gets_one_run_past_the_limits();
+}
+END_TEST
+
+START_TEST(short_of_memory_only_a_reserve_and_what_is_needed_for_progress_start)
+{
+	check_short_of_memory_only_a_reserve_and_what_is_needed_for_progress_start();
+}
+END_TEST
+
+START_TEST(a_queue_below_its_floor_gets_a_start_a_second)
+{
+	check_a_queue_below_its_floor_gets_a_start_a_second();
+}
+END_TEST
+
+START_TEST(a_queue_that_nobody_serves_for_30_s_is_told_once)
+{
+	check_a_queue_that_nobody_serves_for_30_s_is_told_once();
+}
+END_TEST
+
+START_TEST(weights_and_bands_get_what_they_say)
+{
+	check_weights_and_bands_get_what_they_say();
+}
+END_TEST
+
+START_TEST(samples_in_vain_become_rare)
+{
+	check_samples_in_vain_become_rare();
+}
+END_TEST
+
+START_TEST(the_default_cap_is_128_a_processor)
+{
+	check_the_default_cap_is_128_a_processor();
+}
+END_TEST
+
+START_TEST(a_burst_is_32_starts)
+{
+	check_a_burst_is_32_starts();
 }
 END_TEST
 
@@ -814,5 +1076,72 @@ main(void)
 	tcase_add_test(tc, a_queue_below_its_floor_gets_a_start_a_second);
 	tcase_add_test(tc, a_queue_that_nobody_serves_for_30_s_is_told_once);
 	tcase_add_test(tc, weights_and_bands_get_what_they_say);
+	tcase_add_test(tc, samples_in_vain_become_rare);
+	tcase_add_test(tc, the_default_cap_is_128_a_processor);
+	tcase_add_test(tc, a_burst_is_32_starts);
 	return unit_run(s);
 }
+
+#else
+
+static void (*const checks[])(void) = {
+	check_a_reserve_queue_gets_one_run_past_the_limits,
+	check_short_of_memory_only_a_reserve_and_what_is_needed_for_progress_start,
+	check_a_queue_below_its_floor_gets_a_start_a_second,
+	check_a_queue_that_nobody_serves_for_30_s_is_told_once,
+	check_weights_and_bands_get_what_they_say,
+	check_samples_in_vain_become_rare,
+	check_the_default_cap_is_128_a_processor,
+	check_a_burst_is_32_starts,
+	check_random_workloads_keep_processors_busy_and_starve_nobody,
+};
+
+/* Which check notices the mutant; -1: none does. */
+static int
+noticed_by(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		int status = 0;
+		pid_t pid = fork();
+
+		ck_assert_int_ge(pid, 0);
+		if (pid == 0) {
+			mutating = true;
+			checks[i]();
+			_exit(0);
+		}
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+START_TEST(what_is_not_changed_is_not_noticed)
+{
+	setenv("WQ_POOL_WORKLOADS", "100", 1);
+	ck_assert_int_eq(noticed_by(), -1);
+}
+END_TEST
+
+START_TEST(a_change_of_any_constant_is_noticed)
+{
+	const char *what = pool_mutate((unsigned)_i);
+
+	setenv("WQ_POOL_WORKLOADS", "100", 1);
+	ck_assert_msg(noticed_by() >= 0, "nobody notices: %s", what);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("mutants of the policy");
+	TCase *tc = unit_case(s, "constants");
+
+	tcase_add_test(tc, what_is_not_changed_is_not_noticed);
+	tcase_add_loop_test(tc, a_change_of_any_constant_is_noticed, 0, POOL_MUTATIONS);
+	return unit_run(s);
+}
+
+#endif

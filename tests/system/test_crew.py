@@ -4,7 +4,9 @@ import re
 import signal
 import time
 
-from conftest import BUILD, handler, queue, until
+import pytest
+
+from conftest import BUILD, SOURCE, WQCTL, handler, queue, until
 from wire import pb
 
 WORKER = str(BUILD / "docs" / "examples" / "worker")
@@ -149,3 +151,108 @@ def test_one_that_writes_without_end_holds_up_nobody(make_daemon):
     d.write_conf(queue("q"))
     d.ctl("reload", check=0)
     until(lambda: not children(d))
+
+
+def test_a_handler_of_the_other_kind_is_refused(make_daemon):
+    d = make_daemon(conf() + handler("plain", "/bin/true"))
+    with d.conn() as c:
+        until(lambda: c.stat()["workers"] == 1)
+    for args in (("action=exec", "handler=w"), ("action=lease", "handler=plain"), ("handler=w",)):
+        error = d.json("queue", "create", "other", *args, check=1)
+        assert error["error"] == "INVALID" and "worker = yes" in error["message"], error
+    error = d.json("queue", "set", "q", "handler=plain", check=1)
+    assert "worker = yes" in error["message"], error
+    d.json("queue", "create", "other", "handler=plain")
+    # By configuration, and a reload keeps what was.
+    d.write_conf(conf() + handler("plain", "/bin/true") + queue("third", handler="w"))
+    error = d.json("reload", check=1)
+    assert 'queue "third"' in error["message"] and "worker program" in error["message"], error
+    assert d.json("queue", "show", "third", check=3)["error"] == "NOT_FOUND"
+    # One that is changed under its queue: runs of that fail, with a reason.
+    d.write_conf(conf() + handler("plain", "/bin/true", worker=True).replace("True", "yes"))
+    d.json("reload")
+    with d.conn() as c:
+        c.update("k", 0, queue="other")
+        last = until(lambda: (i := c.get("k", "other").last).outcome and i)
+        assert last.outcome == pb.RUN_OUTCOME_FAILED and last.error != 0
+
+
+EXAMPLES = SOURCE / "docs" / "examples"
+
+
+def lines_conf(program, **opts):
+    name, how = program
+    return conf(command=(str(WQCTL), "-q", "work", "q", "--lines", how, "--",
+                         str(EXAMPLES / name)), **opts)
+
+
+@pytest.mark.parametrize("program", [("worker.py", "json"), ("worker.sh", "fields")])
+def test_the_examples_in_other_languages_take_job_after_job(make_daemon, program):
+    d = make_daemon(lines_conf(program))
+    with d.conn() as c:
+        until(lambda: c.stat()["workers"] >= 1)
+        for i in range(10):
+            c.update(f"k {i}", 0, queue="q", payload=b"a\\b\tc\nd %d" % i)
+        for i in range(10):
+            last = result(c, f"k {i}")
+            assert last.output == b"A\\B\tC\nD %d" % i, last
+            assert last.outcome == pb.RUN_OUTCOME_DONE
+        c.update("later", 0, queue="q", payload=b"later")
+        last = until(lambda: (i := c.get("later", "q").last) and i.final and i)
+        assert last.output == b"LATER" and last.attempt == 2
+        bad = b"\xff" if program[0] == "worker.py" else b""
+        c.update("bad", 0, queue="q", payload=bad)
+        assert result(c, "bad").outcome == pb.RUN_OUTCOME_DEAD
+        assert c.stat()["leases_lost"] == 0
+    assert d.stop() == 0
+    assert not d.children_left()
+
+
+def test_one_that_grows_is_replaced_when_its_job_is_over(make_daemon, tmp):
+    """worker_memory: a program that keeps 60 MiB after a job goes; the next job meets a new one."""
+    grow = tmp / "grow.py"
+    grow.write_text("import sys\nkept = b''\nfor line in sys.stdin:\n    kept += b'x' * (60 << 20)\n"
+                    "    print('done', len(kept) >> 20, flush=True)\n")
+    d = make_daemon(handler("w", str(WQCTL), "-q", "work", "q", "--lines", "fields", "--",
+                            "/usr/bin/python3", str(grow), worker=True,
+                            worker_memory="48m").replace("True", "yes")
+                    + queue("q", action="lease", handler="w", max_active=1))
+    with d.conn() as c:
+        until(lambda: c.stat()["workers"] == 1)
+        first, = children(d)
+        c.update("a", 0, queue="q")
+        assert result(c, "a").outcome == pb.RUN_OUTCOME_DONE
+        until(lambda: first not in children(d), what="the large one to go")
+        c.update("b", 0, queue="q")
+        assert result(c, "b").outcome == pb.RUN_OUTCOME_DONE
+        assert c.stat()["leases_lost"] == 0 and "worker_ended" not in d.text()
+
+
+def test_crashes_at_once_make_the_pauses_longer(make_daemon):
+    d = make_daemon(conf(command=("/bin/sh", "-c", "echo no luck; exit 3")))
+    with d.conn() as c:
+        c.update("k", 0, queue="q")
+        until(lambda: d.text().count("worker_ended") >= 3, timeout=120)
+    said = [line for line in d.text().splitlines() if "worker_ended" in line]
+    assert all("exit=3" in line and "no luck" in line for line in said), said
+    pauses = [int(line.split("next_in_ms=")[1].split()[0]) for line in said]
+    assert pauses[:3] == [1000, 2000, 4000], pauses
+
+
+def test_workers_that_compute_are_no_more_than_processors(make_daemon):
+    """32 jobs that burn: programs come one at a time, and stop coming when nothing is left idle."""
+    burn = "t=$(($(date +%s%N) + 400000000)); while [ $(date +%s%N) -lt $t ]; do :; done"
+    d = make_daemon(conf(command=("/bin/sh", "-c",
+                                  f"exec {WQCTL} -q work q -- sh -c '{burn}'")).replace(
+                                      "max_active = 4", "max_active = 32"))
+    most = 0
+    with d.conn() as c:
+        for i in range(32):
+            c.update(f"k{i}", 0, queue="q")
+
+        def over():
+            nonlocal most
+            most = max(most, programs(c))
+            return c.stat()["runs_done"] == 32
+        until(over, timeout=120)
+    assert most <= 3 * os.cpu_count() + 1, most

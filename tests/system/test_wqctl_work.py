@@ -162,3 +162,60 @@ def test_get_list_and_why_show_the_lease(make_daemon):
             w.proc.send_signal(signal.SIGTERM)  # once more ends the command
             out, _ = w.proc.communicate(timeout=30)
             assert json.loads(out.splitlines()[-1])["signal"] == 15
+
+
+TALK = """tab=$(printf '\\t')
+while IFS=$tab read -r key generation attempt payload; do
+    case $key in
+    die) exit 3 ;;
+    odd) echo "I have no idea" ;;
+    pid) echo "done $$ $WQ_QUEUE" ;;
+    *) echo "done $(printf '%b' "$payload" | od -An -tx1)" ;;
+    esac
+done
+"""
+
+
+def test_lines_one_program_takes_job_after_job(make_daemon):
+    d = make_daemon(lease_queue())
+    with d.conn() as c, Work(d, "--lines", "fields", "--", "sh", "-c", TALK) as w:
+        for i in range(3):
+            c.update("pid", 0, queue="q")
+            assert w.line()["outcome"] == "done"
+        kept = [r.output for r in c.call(history=pb.History(queue="q", key=b"pid")).runs]
+        assert len(kept) == 3 and len(set(kept)) == 1 and kept[0].endswith(b" q"), kept
+        c.update("bytes", 0, queue="q", payload=b"a\tb\\n\n\x01\x7f")
+        assert w.line()["outcome"] == "done"
+        assert c.get("bytes", "q").last.output.split() == b"61 09 62 5c 6e 0a 01 7f".split()
+        code, _, err = w.stop()
+        assert code == 0 and err == ""
+
+
+def test_lines_a_program_that_dies_or_talks_nonsense_failed_its_job(make_daemon):
+    d = make_daemon(lease_queue())
+    with d.conn() as c, Work(d, "--lines", "fields", "--", "sh", "-c", TALK) as w:
+        c.update("die", 0, queue="q")
+        got = w.line()
+        assert (got["outcome"], got["exit_code"]) == ("failed", 3)
+        assert b"ended with status 3" in c.get("die", "q").last.output
+        before = time.monotonic()
+        c.update("pid", 0, queue="q")
+        assert w.line()["outcome"] == "done"
+        assert time.monotonic() - before > 0.5  # it rests for a second before the next
+        c.update("odd", 0, queue="q")
+        assert w.line()["outcome"] == "failed"
+        assert b"is no answer" in c.get("odd", "q").last.output
+        c.update("pid", 0, queue="q")
+        assert w.line()["outcome"] == "done"
+        assert w.stop()[0] == 0
+
+
+def test_lines_a_lost_lease_ends_the_program(make_daemon):
+    d = make_daemon(lease_queue())
+    with d.conn() as c, Work(d, "--lines", "json", "--", "sh", "-c",
+                             "read line; sleep 1000") as w:
+        c.update("k", 0, queue="q")
+        until(lambda: c.stat()["leased"] == 1)
+        d.ctl("cancel", "--kill", "q/k", check=0)
+        assert w.line()["outcome"] == "lost"
+        assert w.stop()[0] == 0
