@@ -147,7 +147,7 @@ def _is_zombie_child(pid, parent):
 
 
 def test_exe_08_large_output_costs_a_fixed_amount(make_daemon):
-    script = "head -c 200000000 /dev/zero; head -c 200000000 /dev/zero >&2"
+    script = "head -c 500000000 /dev/zero; head -c 500000000 /dev/zero >&2"
     d = make_daemon(handler("h", "sh", "-c", script, output_max="64k") + queue("q", handler="h"))
     with d.conn() as c:
         before = d.rss()
