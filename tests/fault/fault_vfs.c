@@ -27,6 +27,11 @@ static struct plan {
 	enum fault_op op;
 	long nth; /* 0: never */
 	bool forever, disk_full, hit;
+	struct {
+		enum fault_op op;
+		long nth;
+		bool forever;
+	} also;
 	bool limited; /* `room` counts */
 	long room;    /* bytes by which files may grow */
 } plan;
@@ -38,16 +43,20 @@ is_change(enum fault_op op)
 }
 
 static bool
+comes(long n, bool of_kind, long nth, bool forever)
+{
+	return of_kind && nth != 0 && (n == nth || (forever && n > nth));
+}
+
+static bool
 due(enum fault_op op)
 {
 	long n = ++plan.count[op];
+	bool hit = comes(n, op == plan.op, plan.nth, plan.forever) ||
+		comes(n, op == plan.also.op, plan.also.nth, plan.also.forever);
 
-	if (plan.nth == 0 || plan.op != op)
-		return false;
-	if (n != plan.nth && !(plan.forever && n > plan.nth))
-		return false;
-	plan.hit = true;
-	return true;
+	plan.hit = plan.hit || hit;
+	return hit;
 }
 
 static bool
@@ -81,6 +90,16 @@ fault_set(enum fault_op op, long nth, bool forever, bool full)
 	pthread_mutex_unlock(&lock);
 	if (op == FAULT_ALLOC)
 		alloc_fault_set(nth - 1, forever);
+}
+
+void
+fault_also(enum fault_op op, long nth, bool forever)
+{
+	pthread_mutex_lock(&lock);
+	plan.also.op = op;
+	plan.also.nth = nth;
+	plan.also.forever = forever;
+	pthread_mutex_unlock(&lock);
 }
 
 void

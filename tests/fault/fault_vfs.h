@@ -34,6 +34,9 @@ fault_install(void);
 /* The `nth` (from 1) call of kind `op` from now on fails, and those after it when `forever`. */
 void
 fault_set(enum fault_op op, long nth, bool forever, bool disk_full);
+/* One more, of another kind, besides what fault_set has set; not of FAULT_ALLOC. */
+void
+fault_also(enum fault_op op, long nth, bool forever);
 /* The disk has so many bytes left: what would make a file longer than that fails. */
 void
 fault_room(long bytes);

@@ -7,6 +7,7 @@
 
 #include "fault/store_work.h"
 #include "store/writer.h"
+#include "unit/random.h"
 
 /* `step` over 1 leaves some out, never the first ones. */
 static void
@@ -124,6 +125,72 @@ checkpoint_once(const struct sweep *sw, bool *hit)
 	*hit = fault_clear();
 	expect_stored(sw, done, rc && sw->op == FAULT_SYNC);
 }
+
+/* Two faults of different kinds in one run: the second may meet what the first left half done. */
+struct pair {
+	enum fault_op a, b;
+};
+
+/* Each group until it goes in, a few times as the writer would. */
+static int
+work_twice_hit(const struct sweep *sw, int had, bool *in_doubt)
+{
+	struct store *st;
+	int rc = store_sqlite_open(case_dir, &st, &err), done = had;
+	uint64_t token;
+
+	*in_doubt = false;
+	CHECK_AT(sw, !rc || acceptable_error(rc));
+	if (rc)
+		return done;
+	for (int i = 0; i < 3 && (rc = st->ops->claim(st, "me", &token)); i++)
+		CHECK_AT(sw, acceptable_error(rc));
+	for (; !rc && done < GROUPS; done++) {
+		for (int i = 0; i < 4 && (rc = try_group(st, done)); i++)
+			CHECK_AT(sw, acceptable_error(rc));
+		*in_doubt = rc != 0;
+		if (rc)
+			break;
+		(void)st->ops->checkpoint(st);
+		(void)st->ops->tidy(st);
+	}
+	st->ops->close(st);
+	return done;
+}
+
+START_TEST(two_faults_of_different_kinds)
+{
+	static const struct pair pairs[] = { { FAULT_WRITE, FAULT_SYNC },
+		{ FAULT_SYNC, FAULT_TRUNCATE }, { FAULT_WRITE, FAULT_MALLOC },
+		{ FAULT_SYNC, FAULT_READ }, { FAULT_WRITE, FAULT_DELETE },
+		{ FAULT_TRUNCATE, FAULT_WRITE }, { FAULT_ALLOC, FAULT_WRITE },
+		{ FAULT_ALLOC, FAULT_SYNC }, { FAULT_OPEN, FAULT_WRITE },
+		{ FAULT_MALLOC, FAULT_SYNC } };
+	const struct pair *p = &pairs[_i / 4];
+	struct rnd random = { (uint64_t)_i };
+	int hits = 0;
+
+	for (int round = 0; round < 10; round++) {
+		struct sweep sw = { .op = p->a, .forever = _i & 1 };
+		bool from_nothing = _i & 2, in_doubt;
+		int done;
+
+		if (from_nothing)
+			start_over();
+		else
+			make_two();
+		sw.nth = 1 + (long)(rnd_below(&random, p->a == FAULT_MALLOC ? 900 : 40));
+		arm(&sw);
+		fault_also(p->b, 1 + (long)(rnd_below(&random, p->b == FAULT_MALLOC ? 900 : 40)),
+			!sw.forever && round % 2);
+		done = work_twice_hit(&sw, from_nothing ? 0 : 2, &in_doubt);
+		hits += fault_clear();
+		expect_stored(&sw, done, in_doubt);
+	}
+	/* The one inside x_alloc is not counted with another behind it. */
+	ck_assert(hits > 0 || p->a == FAULT_ALLOC || p->a == FAULT_TRUNCATE);
+}
+END_TEST
 
 START_TEST(a_checkpoint_that_fails)
 {
@@ -344,6 +411,7 @@ main(void)
 	tcase_add_test(tc, failing_deletes);
 	tcase_add_test(tc, no_memory_inside_sqlite);
 	tcase_add_test(tc, no_memory_outside_sqlite);
+	tcase_add_loop_test(tc, two_faults_of_different_kinds, 0, 40);
 	tcase_add_test(tc, a_checkpoint_that_fails);
 	tcase_add_test(tc, recovery_needs_no_temporary_file);
 	tcase_add_test(tc, a_backup_that_fails_leaves_nothing);
