@@ -154,7 +154,7 @@ export_all(struct store *st, struct store_error *err)
 {
 	struct out o = { .n = { 0 } };
 	const struct recover_sink sink = { &o, out_queue, out_job, out_run, out_answer,
-		out_completion, NULL };
+		out_completion, NULL, NULL, NULL };
 	int rc;
 
 	buf_init(&o.b, OUT_BYTES);

@@ -104,6 +104,22 @@ on_progress(void *ctx, uint64_t done, uint64_t total)
 		r->progress(r->progress_ctx, done, total);
 }
 
+static void
+on_expect(void *ctx, uint64_t jobs)
+{
+	struct recovery *r = ctx;
+
+	engine_expect(r->engine, jobs);
+}
+
+static void
+on_ahead(void *ctx, struct str queue, struct str key)
+{
+	struct recovery *r = ctx;
+
+	engine_restore_ahead(r->engine, queue, key);
+}
+
 int
 recover(struct store *st, struct engine *e, struct moment now,
 	void (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx,
@@ -111,7 +127,7 @@ recover(struct store *st, struct engine *e, struct moment now,
 {
 	struct recovery r = { e, now, st->meta.boot, out, err, progress, ctx };
 	const struct recover_sink sink = { &r, on_queue, on_job, on_run, on_answer, on_completion,
-		on_progress };
+		on_progress, on_expect, on_ahead };
 
 	*out = (struct recovered){ 0 };
 	*err = (struct store_error){ 0 };

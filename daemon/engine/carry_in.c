@@ -165,7 +165,7 @@ in_extra(const struct reading *rd)
 
 	if (!j)
 		return ERR_DAMAGED;
-	if (merged && !wait_slot(j, ON_WAIT_NEXT))
+	if (job_widen(rd->e, j) < 0 || (merged && !wait_slot(j, ON_WAIT_NEXT)))
 		return -ENOMEM;
 	job_set_merged(j, merged);
 	job_side(j)->appended = flag(rd->r, T_EXTRA_APPENDED);

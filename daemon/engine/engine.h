@@ -523,9 +523,17 @@ engine_sample_due(const struct engine *e, uint32_t *pool);
 
 /* ---- recovery: before the first step, in this order ---- */
 
+/* About so many jobs will come: may be left out. */
+void
+engine_expect(struct engine *e, uint64_t jobs);
+
 int
 engine_restore_queue(
 	struct engine *e, struct str name, const struct queue_settings *s, bool paused);
+/* The job of this key, in this memory, is the next to come: memory is asked for what it will
+ * touch. May be left out. */
+void
+engine_restore_ahead(struct engine *e, struct str queue, struct str key);
 /* In (due, seq) order or not. `same_boot`: this row was written in this boot, its due_boot_ns
  * counts. -ENOMEM, ERR_LIMIT, ERR_DAMAGED (queue unknown, key invalid). */
 int

@@ -100,7 +100,7 @@ resize_begin(struct index *ix)
 		return;
 	if (ix->n > n / 5 * 4)
 		n += n / 3;
-	else if (n > PLACES_MIN && ix->n < n / 10 * 3)
+	else if (n > PLACES_MIN && ix->n < n / 10 * 3 && !ix->expecting)
 		n = n / 2 > PLACES_MIN ? n / 2 : PLACES_MIN;
 	else
 		return;
@@ -125,6 +125,18 @@ index_done(struct index *ix)
 	table_done(&ix->now);
 	table_done(&ix->old);
 	index_init(ix);
+}
+
+void
+index_expect(struct index *ix, size_t n)
+{
+	struct index_table t;
+
+	ix->expecting = n > 0;
+	if (ix->n > 0 || ix->old.slots || n < PLACES_MIN || table_init(&t, n + n / 3) < 0)
+		return;
+	table_done(&ix->now);
+	ix->now = t;
 }
 
 static struct index_table *

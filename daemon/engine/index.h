@@ -23,6 +23,7 @@ struct index {
 	struct index_table now, old; /* old.slots NULL unless it is being resized */
 	size_t moved;                /* places of `old` that have been copied */
 	size_t n;
+	bool expecting; /* it does not shrink */
 };
 
 #define INDEX_NONE UINT32_MAX
@@ -31,6 +32,10 @@ void
 index_init(struct index *ix);
 void
 index_done(struct index *ix);
+/* So many will come: room for them at once, where there is memory and nothing in it yet; it is kept
+ * until 0 are expected. */
+void
+index_expect(struct index *ix, size_t n);
 /* 0 or -ENOMEM (for the very first table, or when one that can't grow is full). */
 int
 index_add(struct index *ix, uint64_t hash, uint32_t id);

@@ -381,10 +381,9 @@ job_hash(const struct engine *e, const struct queue *q, struct str key)
 	return siphash13(e->cfg.seed, key.p, key.n) ^ q->salt;
 }
 
-struct job *
-job_find(const struct engine *e, const struct queue *q, struct str key)
+static struct job *
+find_hashed(const struct engine *e, const struct queue *q, struct str key, uint64_t hash)
 {
-	uint64_t hash = job_hash(e, q, key);
 	const uint64_t *slot = index_slot(&e->keys, hash);
 	uint32_t i;
 
@@ -395,6 +394,12 @@ job_find(const struct engine *e, const struct queue *q, struct str key)
 			return j;
 	}
 	return NULL;
+}
+
+struct job *
+job_find(const struct engine *e, const struct queue *q, struct str key)
+{
+	return find_hashed(e, q, key, job_hash(e, q, key));
 }
 
 /* By way of an integer: nothing is written through it, as nothing may be. */
@@ -459,8 +464,9 @@ job_narrow(struct engine *e, struct job *j)
 	j->ext.payload = payload;
 }
 
-int
-job_new(struct engine *e, struct queue *q, struct str key, struct job **out)
+static int
+new_hashed(struct engine *e, struct queue *q, struct str key, uint64_t hash, bool narrow,
+	struct job **out)
 {
 	struct job *j;
 
@@ -471,8 +477,8 @@ job_new(struct engine *e, struct queue *q, struct str key, struct job **out)
 		return -ENOMEM;
 	*j = (struct job){ .magic = JOB_MAGIC, .q = q, .key_n = (uint8_t)key.n };
 	j->key = job_key_copy(e, key);
-	if (!j->key || job_widen(e, j) < 0 ||
-		index_add(&e->keys, job_hash(e, q, key), job_number(e, j)) < 0) {
+	if (!j->key || (!narrow && job_widen(e, j) < 0) ||
+		index_add(&e->keys, hash, job_number(e, j)) < 0) {
 		job_free(e, j);
 		return -ENOMEM;
 	}
@@ -484,6 +490,32 @@ job_new(struct engine *e, struct queue *q, struct str key, struct job **out)
 	e->stats.jobs++;
 	*out = j;
 	return 0;
+}
+
+int
+job_new(struct engine *e, struct queue *q, struct str key, struct job **out)
+{
+	return new_hashed(e, q, key, job_hash(e, q, key), false, out);
+}
+
+int
+job_new_unique(struct engine *e, struct queue *q, struct str key, uint64_t hash, bool narrow,
+	struct job **out)
+{
+	return find_hashed(e, q, key, hash) ? -EEXIST : new_hashed(e, q, key, hash, narrow, out);
+}
+
+void
+job_unmake(struct engine *e, struct job *j)
+{
+	if (job_widen(e, j) == 0) {
+		job_settle(e, j);
+		return;
+	}
+	index_del(&e->keys, job_hash(e, j->q, job_key(j)), job_number(e, j));
+	j->q->n_jobs--;
+	e->stats.jobs--;
+	job_free(e, j);
 }
 
 void

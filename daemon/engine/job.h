@@ -84,6 +84,14 @@ job_find(const struct engine *e, const struct queue *q, struct str key);
 /* A new idle record, with a side. 0, -ENOMEM, ERR_LIMIT. */
 int
 job_new(struct engine *e, struct queue *q, struct str key, struct job **out);
+/* The same where the key, of this job_hash, may be taken; with a side unless it is `narrow`.
+ * -EEXIST. */
+int
+job_new_unique(struct engine *e, struct queue *q, struct str key, uint64_t hash, bool narrow,
+	struct job **out);
+/* Of one that came to nothing: as if it had never been. */
+void
+job_unmake(struct engine *e, struct job *j);
 /* Ends the record when nothing is worth keeping. Idle and disabled jobs are passed here after
  * whatever might have been the last thing about them. */
 void

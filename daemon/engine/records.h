@@ -569,6 +569,12 @@ struct engine {
 	bool urgent;
 	struct engine_stats stats;
 	struct hist lateness;
+	struct {
+		const char *key; /* not looked into */
+		size_t n;
+		const struct queue *q;
+		uint64_t hash;
+	} coming;               /* the job that engine_restore_ahead told of */
 	struct timers restored; /* ready jobs by their place, during recovery */
 };
 

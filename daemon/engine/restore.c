@@ -43,18 +43,40 @@ engine_restore_queue(struct engine *e, struct str name, const struct queue_setti
 /* ---- jobs ---- */
 
 void
+engine_expect(struct engine *e, uint64_t jobs)
+{
+	index_expect(&e->keys, jobs < e->cfg.max_jobs ? jobs : e->cfg.max_jobs);
+}
+
+/* One that needs no side. */
+static bool
+saved_narrow(const struct job_saved *s)
+{
+	return s->pending == JOB_ARMED && !s->running && s->disable_depth == 0 && !s->dead &&
+		s->generation == 0 && s->attempt == 0 && s->interrupts == 0 && !s->retry &&
+		s->slack_ns == 0 && s->max_wait_ns == 0 && delay_fits(s->delay_ns);
+}
+
+static void
+load_side(struct side *side, const struct job_saved *s)
+{
+	side->generation = s->generation;
+	side->retry = s->retry;
+	side->attempt = s->retry && s->attempt > 0 ? s->attempt - 1 : s->attempt;
+	side->disable_depth = s->disable_depth;
+	side->dead = s->dead;
+	side->slack_ns = s->slack_ns;
+	side->max_wait_ns = s->max_wait_ns;
+}
+
+void
 job_load(struct job *j, struct moment now, const struct job_saved *s)
 {
-	job_side(j)->generation = s->generation;
-	job_side(j)->retry = s->retry;
-	job_side(j)->attempt = s->retry && s->attempt > 0 ? s->attempt - 1 : s->attempt;
-	job_side(j)->disable_depth = s->disable_depth;
-	job_side(j)->dead = s->dead;
+	if (j->sided)
+		load_side(job_side(j), s);
 	j->coalesced = s->coalesced;
 	job_set_delay(j, s->delay_ns);
 	j->created_ns = moment_boot(now, s->created_wall_ns);
-	job_side(j)->slack_ns = s->slack_ns;
-	job_side(j)->max_wait_ns = s->max_wait_ns;
 }
 
 static void
@@ -65,9 +87,13 @@ restore_fields(struct job *j, struct moment now, const struct job_saved *s, bool
 	job_load(j, now, s);
 	j->level = (uint8_t)s->level;
 	j->durable = stored;
-	job_side(j)->dirty.stored = stored;
+	j->stored = stored;
 	j->seq = s->seq;
-	job_side(j)->interrupts = s->interrupts < UINT16_MAX ? (uint16_t)s->interrupts : UINT16_MAX;
+	if (j->sided) {
+		job_side(j)->dirty.stored = stored;
+		job_side(j)->interrupts =
+			s->interrupts < UINT16_MAX ? (uint16_t)s->interrupts : UINT16_MAX;
+	}
 	j->absolute = s->absolute;
 	j->due_ns = s->absolute ? s->due_wall_ns
 		: same_boot     ? s->due_boot_ns
@@ -163,6 +189,8 @@ restore_job(struct engine *e, struct job *j, const struct job_saved *s)
 		/* Its run ends last of all: then it finds its place. */
 		if (state == JS_RQ)
 			queue_ready_aside(j);
+		/* Now, not at the end: so that never more is held than all of them need. */
+		job_narrow(e, j);
 		return 0;
 	}
 	if (s->pending == JOB_ARMED && timer_armed(&j->timer))
@@ -171,13 +199,16 @@ restore_job(struct engine *e, struct job *j, const struct job_saved *s)
 		timer_del(&e->restored, &j->timer);
 	payload_free(e, job_payload(j));
 	*job_payload_at(j) = NULL;
-	job_side(j)->dead = false;
-	job_side(j)->dirty.stored = false;
+	if (j->sided) {
+		job_side(j)->dead = false;
+		job_side(j)->dirty.stored = false;
+	}
+	j->stored = false;
 	if (s->id > 0) {
 		(void)ids_bind(&e->ids, job_number(e, j), 0);
 		ids_give(&e->ids, s->id);
 	}
-	job_settle(e, j);
+	job_unmake(e, j);
 	return err;
 }
 
@@ -195,8 +226,32 @@ restore_id(struct engine *e, struct job *j, const struct job_saved *s)
 		err = -ENOMEM;
 	}
 	if (err < 0)
-		job_settle(e, j);
+		job_unmake(e, j);
 	return err;
+}
+
+void
+engine_restore_ahead(struct engine *e, struct str queue, struct str key)
+{
+	struct queue *q = queue_find(e, queue);
+
+	if (!q || key.n == 0)
+		return;
+	e->coming.key = key.p;
+	e->coming.n = key.n;
+	e->coming.q = q;
+	e->coming.hash = job_hash(e, q, key);
+	index_prefetch(&e->keys, e->coming.hash);
+}
+
+/* Told of once, used once: another key may come to lie there. */
+static uint64_t
+hash_of(struct engine *e, const struct queue *q, struct str key)
+{
+	bool came = e->coming.q == q && e->coming.key == key.p && e->coming.n == key.n;
+
+	e->coming.q = NULL;
+	return came ? e->coming.hash : job_hash(e, q, key);
 }
 
 int
@@ -213,9 +268,11 @@ job_restore(struct engine *e, struct moment now, const struct job_saved *s, bool
 	int err;
 
 	e->now = now;
-	if (!q || !saved_valid(s) || job_find(e, q, s->key))
+	if (!q || !saved_valid(s))
 		return ERR_DAMAGED;
-	err = job_new(e, q, s->key, &j);
+	err = job_new_unique(e, q, s->key, hash_of(e, q, s->key), saved_narrow(s), &j);
+	if (err == -EEXIST)
+		return ERR_DAMAGED;
 	if (err == 0)
 		err = restore_id(e, j, s);
 	if (err < 0)
@@ -273,7 +330,7 @@ record_restore(
 
 	if (!j)
 		return ERR_DAMAGED;
-	if (restore_record(e, from, &r) < 0)
+	if (job_widen(e, j) < 0 || restore_record(e, from, &r) < 0)
 		return -ENOMEM;
 	r->r.queue = q->name;
 	r->r.key = job_key(j);
@@ -337,7 +394,7 @@ recover_ready(struct engine *e)
 	timers_done(&e->restored);
 }
 
-/* A retry is no deadline that anybody set: it runs, whatever the policy. */
+/* A retry is no deadline that anybody set: it runs, whatever the policy. Without memory, too. */
 static void
 recover_overdue(struct engine *e, struct job *j)
 {
@@ -349,11 +406,14 @@ recover_overdue(struct engine *e, struct job *j)
 	case MISFIRE_RUN:
 		return;
 	case MISFIRE_SKIP:
+		if (job_widen(e, j) < 0)
+			return;
 		e->stats.misfires_skipped++;
 		job_drop_pending(e, j, OP_CANCEL, JS_I);
 		break;
 	case MISFIRE_REARM:
-		if (job_delay(j) < 0 || job_arm(e, j, false, sat_add(e->now.boot_ns, delay_ns)) < 0)
+		if (job_delay(j) < 0 || job_widen(e, j) < 0 ||
+			job_arm(e, j, false, sat_add(e->now.boot_ns, delay_ns)) < 0)
 			return;
 		/* As if its senders had reached us now: max_wait begins anew as well. */
 		j->created_ns = e->now.boot_ns;
@@ -437,6 +497,8 @@ void
 engine_recovered(struct engine *e, struct moment now)
 {
 	e->now = now;
+	index_expect(&e->keys, 0);
+	e->coming.q = NULL;
 	recover_records(e);
 	answers_recovered(e);
 	recover_ready(e);

@@ -9,6 +9,7 @@
  *   sqlite_put.c      the puts of a group
  *   sqlite_log.c      the log of moves, folded into blocks
  *   sqlite_recover.c  reading everything back
+ *   sqlite_jobs.c     the jobs of it, on two threads
  *   sqlite_old.c      older schemas: reading them, and the upgrade
  *   sqlite_care.c     checkpoint, figures
  *   sqlite_backup.c   copies
@@ -54,6 +55,8 @@ struct sqlite_log {
 	unsigned tight;                /* groups before which all is folded */
 };
 
+struct reader;
+
 struct sqlite_store {
 	unsigned magic;
 	struct store pub;
@@ -79,6 +82,7 @@ struct sqlite_store {
 	char queue_name[QUEUE_NAME_MAX];
 	size_t queue_name_len; /* 0: none */
 	int64_t queue_id;
+	struct reader *reader; /* while the jobs are read back */
 	/* The log of moves. */
 	uint32_t schema;
 	struct moves_writer moves; /* of this group */
@@ -198,9 +202,13 @@ void
 sq_log_abandon(struct sqlite_store *st);
 void
 sq_log_done(struct sqlite_store *st);
-/* The row that `q` stands on: its number, positions, bytes of these. 0 or ERR_DAMAGED. */
+/* A row of table `moved` into `o`, unless that is NULL; it must be number `want`. 0, -ENOMEM,
+ * ERR_DAMAGED. */
 int
-sq_block_row(sqlite3_stmt *q, uint32_t *number, struct block *k, size_t *bytes);
+sq_moved_row(struct row r, int64_t want, struct overlay *o, int64_t *wall_ns);
+/* A row of table `position`: its number, positions, bytes of these. 0 or ERR_DAMAGED. */
+int
+sq_block_row(struct row r, uint32_t *number, struct block *k, size_t *bytes);
 /* A block's row, by the statement `q`; it is in st->block then. 0 or our code. */
 int
 sq_put_block_row(struct sqlite_store *st, sqlite3_stmt *q, uint32_t number, const struct block *k);
@@ -223,6 +231,19 @@ sq_upgrade(struct sqlite_store *st);
 
 int
 sq_recover(struct store *s, const struct recover_sink *sink, struct store_error *err);
+
+/* ---- sqlite_jobs.c ---- */
+
+/* Before the statements are prepared. An error of SQLite, or SQLITE_OK. */
+int
+sq_jobs_init(struct sqlite_store *st);
+/* All jobs of a database of the newest schema in the order of their numbers, without the names of
+ * their queues; `ahead` (may be NULL) is the sink's. `each` returns 0 to go on. 0, what it returned,
+ * or our code with *err filled. */
+int
+sq_newest_jobs(struct sqlite_store *st, int (*each)(void *ctx, int64_t queue, struct job_saved *j),
+	void (*ahead)(void *ctx, int64_t queue, struct str key), void *ctx,
+	struct store_error *err);
 
 /* ---- sqlite_care.c ---- */
 

@@ -108,12 +108,9 @@ sq_log_size(struct sqlite_store *st, uint32_t *top, int64_t *last)
 	return rc;
 }
 
-/* The row that `q` stands on into `o`, unless that is NULL; it must be number `want`. */
-static int
-take_row(
-	struct sqlite_store *st, sqlite3_stmt *q, int64_t want, struct overlay *o, int64_t *wall_ns)
+int
+sq_moved_row(struct row r, int64_t want, struct overlay *o, int64_t *wall_ns)
 {
-	struct row r = row_open(q, ROW_MOVED, 0);
 	int64_t id = row_get_int(&r, want, want);
 	struct str bytes;
 	int rc;
@@ -122,8 +119,15 @@ take_row(
 	*wall_ns = row_get_int(&r, INT64_MIN, INT64_MAX);
 	bytes = row_get_blob(&r);
 	rc = row_close(&r);
-	if (!rc && o)
-		rc = overlay_add(o, bytes);
+	return rc || !o ? rc : overlay_add(o, bytes);
+}
+
+/* The one that Q_MOVED stands on. */
+static int
+take_row(struct sqlite_store *st, int64_t want, struct overlay *o, int64_t *wall_ns)
+{
+	int rc = sq_moved_row(row_open(st->q[Q_MOVED], ROW_MOVED, 0), want, o, wall_ns);
+
 	if (rc == ERR_DAMAGED)
 		st->damaged = true;
 	return rc;
@@ -150,7 +154,7 @@ read_rows(struct sqlite_store *st, struct overlay *o, int64_t *at, int64_t last,
 
 	while (!rc && spent < budget && (step = sqlite3_step(q)) == SQLITE_ROW) {
 		spent += (size_t)sqlite3_column_bytes(q, 2) + ROW_COST;
-		rc = take_row(st, q, *at, o, wall_ns);
+		rc = take_row(st, *at, o, wall_ns);
 		++*at;
 	}
 	if (!rc)
@@ -188,9 +192,8 @@ sq_log_wall(struct sqlite_store *st, int64_t *wall_ns)
 /* ---- blocks ---- */
 
 int
-sq_block_row(sqlite3_stmt *q, uint32_t *number, struct block *k, size_t *bytes)
+sq_block_row(struct row r, uint32_t *number, struct block *k, size_t *bytes)
 {
-	struct row r = row_open(q, ROW_BLOCK, 0);
 	struct str positions;
 
 	*number = (uint32_t)row_get_int(&r, 0, block_of(JOB_ID_MAX));
@@ -211,7 +214,8 @@ block_get(struct sqlite_store *st, uint32_t number, struct block *k, size_t *byt
 	if (rc)
 		return rc;
 	step = sqlite3_step(q);
-	rc = step == SQLITE_ROW ? sq_block_row(q, &number, k, bytes) : sq_error(st, step);
+	rc = step == SQLITE_ROW ? sq_block_row(row_open(q, ROW_BLOCK, 0), &number, k, bytes)
+				: sq_error(st, step);
 	(void)sqlite3_reset(q);
 	if (rc == ERR_DAMAGED)
 		st->damaged = true;

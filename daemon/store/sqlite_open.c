@@ -101,6 +101,8 @@ connect_to(struct sqlite_store *st, struct store_error *err)
 	(void)sqlite3_db_config(st->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	(void)sqlite3_busy_timeout(st->db, FOREIGN_WAIT_MS);
 	rc = sqlite3_exec(st->db, SETUP, NULL, NULL, NULL);
+	if (!rc)
+		rc = sq_jobs_init(st);
 	if (rc)
 		return sq_fail(st, rc, err, "open");
 	sq_care_init(st);

@@ -1,19 +1,13 @@
 /*
- * Reading everything back: queues, jobs in the order of their numbers, runs, answers,
- * completions.
- *
- * Rows of jobs, blocks of positions and the log of moves are in the same order of
- * numbers, the log after it was laid over a range of them: one pass over the first two
- * gives every job with the newest that is known of it. In memory are one row, one
- * block and one range, whatever the number of jobs. Nothing is sorted and nothing
- * written, so that a database found damaged half-way is still as it was.
+ * Reading everything back: queues, jobs in the order of their numbers (sqlite_jobs.c), runs,
+ * answers, completions. Nothing is sorted and nothing written, so that a database found damaged
+ * half-way is still as it was.
  */
 #include <errno.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "store/payload_bytes.h"
 #include "store/sqlite_int.h"
 #include "store/store_error.h"
 
@@ -36,17 +30,6 @@ struct recovery {
 	int64_t queue;
 	struct str queue_name;
 	struct queue_settings settings;
-	/* jobs */
-	struct part_list parts, run_parts;
-	struct overlay log;   /* of the range that is being read */
-	uint32_t top;         /* no number is greater */
-	int64_t log_last;     /* 0: the log is empty */
-	uint32_t range_end;   /* first number behind the range */
-	uint32_t last;        /* number of the job before */
-	bool has_block, more; /* `block` is number `block_at`; Q_BLOCKS may have another */
-	uint32_t block_at;
-	uint16_t block_seen; /* those that a job was found for */
-	struct block block;
 };
 
 static int
@@ -181,134 +164,6 @@ queue_row(struct recovery *rv, sqlite3_stmt *q)
 	return rc;
 }
 
-/* ---- payloads ---- */
-
-static struct str
-get_payload(struct row *r)
-{
-	bool there = sqlite3_column_type(r->q, r->col) != SQLITE_NULL;
-
-	row_mix_int(r, there);
-	if (there)
-		return row_get_blob(r);
-	r->col++;
-	return STR_NONE;
-}
-
-/* ---- where jobs stand ---- */
-
-/* The log as it is laid over the numbers from `first` on. An empty one needs no memory. */
-static int
-open_range(struct recovery *rv, uint32_t first)
-{
-	uint32_t span = overlay_span(rv->top);
-	int64_t at = rv->st->log.first;
-	int rc = 0;
-
-	rv->range_end = first + span;
-	if (rv->log_last == 0)
-		return 0;
-	rc = overlay_begin(&rv->log, first, span);
-	if (!rc)
-		rc = sq_log_read(rv->st, &rv->log, &at, rv->log_last, SIZE_MAX);
-	if (rc == ERR_DAMAGED)
-		return damaged(rv, "the log of moves does not match its sums");
-	return rc ? store_fail(rv->err, rc, rv->st->path, "read: %s", err_str(rc)) : 0;
-}
-
-/* A position without a job is one that the log says was removed. */
-static int
-close_block(struct recovery *rv)
-{
-	struct position unused;
-
-	for (unsigned i = 0; rv->has_block && i < BLOCK_JOBS; i++)
-		if (rv->block.there & ~rv->block_seen & 1u << i &&
-			overlay_apply(&rv->log, rv->block_at * BLOCK_JOBS + i, true, &unused) !=
-				OVERLAY_REMOVED)
-			return damaged(rv, "a position is of a job that is missing");
-	rv->has_block = false;
-	return 0;
-}
-
-static int
-next_block(struct recovery *rv)
-{
-	sqlite3_stmt *q = rv->st->q[Q_BLOCKS];
-	int step = sqlite3_step(q);
-	size_t bytes;
-
-	rv->more = step == SQLITE_ROW;
-	if (step == SQLITE_DONE)
-		return 0;
-	if (step != SQLITE_ROW)
-		return sq_fail(rv->st, step, rv->err, "read");
-	if (sq_block_row(q, &rv->block_at, &rv->block, &bytes))
-		return damaged(rv, "positions do not match their sum");
-	rv->has_block = true;
-	rv->block_seen = 0;
-	return 0;
-}
-
-/* To the block of `number`, or the first behind it. */
-static int
-seek_block(struct recovery *rv, uint32_t number)
-{
-	int rc = 0;
-
-	while (!rc && (rv->has_block ? rv->block_at < number : rv->more)) {
-		rc = close_block(rv);
-		if (!rc)
-			rc = next_block(rv);
-	}
-	return rc;
-}
-
-/* All jobs of the range have been read. */
-static int
-close_range(struct recovery *rv)
-{
-	int rc = seek_block(rv, block_of(rv->range_end));
-
-	if (!rc && overlay_left(&rv->log))
-		rc = damaged(rv, "a move is of a job that is missing");
-	return rc;
-}
-
-static int
-next_range(struct recovery *rv)
-{
-	int rc = close_range(rv);
-
-	return rc ? rc : open_range(rv, rv->range_end);
-}
-
-/* Where job `id` stands, by block and log. */
-static int
-find_position(struct recovery *rv, uint32_t id, struct position *p)
-{
-	unsigned slot = id % BLOCK_JOBS;
-	bool was;
-	int rc = 0, word;
-
-	while (!rc && id >= rv->range_end)
-		rc = next_range(rv);
-	if (!rc)
-		rc = seek_block(rv, block_of(id));
-	if (rc)
-		return rc;
-	was = rv->has_block && rv->block_at == block_of(id) && rv->block.there >> slot & 1;
-	if (was) {
-		*p = rv->block.p[slot];
-		rv->block_seen |= (uint16_t)(1u << slot);
-	}
-	word = overlay_apply(&rv->log, id, was, p);
-	overlay_seen(&rv->log, id);
-	if (word == OVERLAY_THERE || (word == OVERLAY_NOTHING && was))
-		return 0;
-	return damaged(rv, "the position of a job is missing");
-}
-
 /* ---- jobs ---- */
 
 static struct str
@@ -348,63 +203,19 @@ hand_over_job(struct recovery *rv, int64_t queue, struct job_saved *j)
 }
 
 static int
-read_payloads(struct recovery *rv, struct job_saved *j, struct str own, struct str run)
+newest_job(void *ctx, int64_t queue, struct job_saved *j)
 {
-	int rc = parts_split(&rv->parts, own);
-
-	if (!rc)
-		rc = parts_split(&rv->run_parts, run);
-	if (rc == -ENOMEM)
-		return store_fail(rv->err, rc, rv->st->path, "read: %s", err_str(rc));
-	j->parts = rv->parts.v;
-	j->n_parts = rv->parts.n;
-	j->run_parts = rv->run_parts.v;
-	j->n_run_parts = rv->run_parts.n;
-	j->command = rv->parts.command;
-	j->run_command = rv->run_parts.command;
-	return rc ? damaged(rv, "the payload of a job does not make sense") : 0;
+	return hand_over_job(ctx, queue, j);
 }
 
-static int
-job_row(struct recovery *rv, sqlite3_stmt *q)
+/* Of the queue that is being read: others will do without. */
+static void
+job_ahead(void *ctx, int64_t queue, struct str key)
 {
-	struct row r = row_open(q, ROW_JOB_NAME, 0);
-	uint32_t id = (uint32_t)row_get_int(&r, rv->last + 1ll, rv->top);
-	int64_t queue = row_get_int(&r, 1, INT64_MAX);
-	struct job_saved j = { .key = row_get_blob(&r) };
-	struct str own = get_payload(&r), run = get_payload(&r);
-	struct position p;
-	int rc;
+	struct recovery *rv = ctx;
 
-	if (row_close_short(&r))
-		return damaged(rv, "a job does not match its sum");
-	rv->last = id;
-	rc = find_position(rv, id, &p);
-	if (rc)
-		return rc;
-	position_to(&p, &j);
-	j.id = id;
-	rc = read_payloads(rv, &j, own, run);
-	return rc ? rc : hand_over_job(rv, queue, &j);
-}
-
-static int
-newest_jobs(struct recovery *rv)
-{
-	int rc = sq_log_size(rv->st, &rv->top, &rv->log_last);
-
-	if (rc)
-		return store_fail(rv->err, rc, rv->st->path, "read: %s", err_str(rc));
-	rv->more = true;
-	rc = open_range(rv, 0);
-	if (!rc)
-		rc = each_row(rv, Q_JOBS, job_row);
-	while (!rc && rv->range_end <= rv->top)
-		rc = next_range(rv);
-	if (!rc)
-		rc = close_range(rv);
-	(void)sqlite3_reset(rv->st->q[Q_BLOCKS]);
-	return rc;
+	if (queue == rv->queue)
+		rv->sink->ahead(rv->sink->ctx, rv->queue_name, key);
 }
 
 struct old_job {
@@ -441,7 +252,10 @@ static int
 all_jobs(struct recovery *rv)
 {
 	rv->queue = 0;
-	return rv->st->schema == STORE_SCHEMA_VERSION ? newest_jobs(rv) : old_jobs(rv);
+	return rv->st->schema == STORE_SCHEMA_VERSION
+		? sq_newest_jobs(
+			  rv->st, newest_job, rv->sink->ahead ? job_ahead : NULL, rv, rv->err)
+		: old_jobs(rv);
 }
 
 /* ---- runs, answers, completions ---- */
@@ -503,20 +317,32 @@ completion_row(struct recovery *rv, sqlite3_stmt *q)
 
 /* ---- all of it ---- */
 
+/* How much there is to do; 20 ms for a million jobs. */
+static int
+count_all(struct recovery *rv)
+{
+	int64_t jobs = 0, others = 0;
+	int rc = sq_number(rv->st, Q_COUNT_JOBS, &jobs);
+
+	if (!rc)
+		rc = sq_number(rv->st, Q_COUNT_OTHERS, &others);
+	if (rc)
+		return store_fail(rv->err, rc, rv->st->path, "count: %s", err_str(rc));
+	rv->total = (uint64_t)(jobs + others);
+	if (rv->sink->progress)
+		rv->sink->progress(rv->sink->ctx, 0, rv->total);
+	if (rv->sink->expect)
+		rv->sink->expect(rv->sink->ctx, (uint64_t)jobs);
+	return 0;
+}
+
 static int
 recover_all(struct recovery *rv)
 {
-	int64_t total = 0;
-	int rc = 0;
+	int rc = rv->sink->progress || rv->sink->expect ? count_all(rv) : 0;
 
-	if (rv->sink->progress) {
-		rc = sq_number(rv->st, Q_COUNT_ALL, &total);
-		if (rc)
-			return store_fail(rv->err, rc, rv->st->path, "count: %s", err_str(rc));
-		rv->total = (uint64_t)total;
-		rv->sink->progress(rv->sink->ctx, 0, rv->total);
-	}
-	rc = each_row(rv, Q_QUEUES, queue_row);
+	if (!rc)
+		rc = each_row(rv, Q_QUEUES, queue_row);
 	if (!rc)
 		rc = all_jobs(rv);
 	if (!rc)
@@ -541,9 +367,6 @@ sq_recover(struct store *s, const struct recover_sink *sink, struct store_error 
 	for (size_t i = 0; i < rv.n_queues; i++)
 		x_free((char *)(uintptr_t)rv.queues[i].name.p);
 	x_free(rv.queues);
-	x_free(rv.parts.v);
-	x_free(rv.run_parts.v);
-	overlay_done(&rv.log);
 	if (!rc)
 		st->trusted = true;
 	return rc;

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "store/feed.h"
 
 /* Sums of different tables start differently; ROW_NONE has none. */
 enum row_kind {
@@ -35,9 +36,10 @@ enum row_kind {
 
 struct row {
 	sqlite3_stmt *q;
-	int col;      /* next */
-	uint64_t sum; /* so far */
-	int rc;       /* writing: first SQLite error. Reading: ERR_DAMAGED or 0 */
+	const struct cell *cells; /* reading: instead of `q`, when not NULL */
+	int col;                  /* next */
+	uint64_t sum;             /* so far */
+	int rc;                   /* writing: first SQLite error. Reading: ERR_DAMAGED or 0 */
 };
 
 struct row
@@ -70,6 +72,21 @@ row_end_short(struct row *r);
 /* `col`: its first column in the result. */
 struct row
 row_open(sqlite3_stmt *q, enum row_kind kind, int col);
+/* The same of one that came by a feed. */
+struct row
+row_of_cells(const struct fed *f, enum row_kind kind);
+/* Hands the row that `q` stands on to the user of the feed, all columns of it. 0, or feed_put's. */
+int
+row_feed(struct feed *f, uint32_t kind, sqlite3_stmt *q);
+/* The same of arguments of a function. */
+int
+row_feed_values(struct feed *f, uint32_t kind, int n, sqlite3_value **v);
+/* The next column has a value. */
+bool
+row_has(const struct row *r);
+/* Passes over it. */
+void
+row_skip(struct row *r);
 /* Out of range counts as damage. */
 int64_t
 row_get_int(struct row *r, int64_t min, int64_t max);

@@ -70,7 +70,7 @@ int
 store_check(struct store *st, struct store_counts *out, struct store_error *err)
 {
 	const struct recover_sink sink = { out, count_queue, count_job, count_run, count_answer,
-		count_completion, NULL };
+		count_completion, NULL, NULL, NULL };
 	int rc = st->ops->check(st, err);
 
 	*out = (struct store_counts){ 0 };

@@ -52,6 +52,11 @@ struct recover_sink {
 	/* Called now and then: `done` of about `total` things, not less; at the end of as many. May
 	 * be NULL. */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	/* Called before any job: about so many will come. May be NULL. */
+	void (*expect)(void *ctx, uint64_t jobs);
+	/* Called before a job with the name of the one behind it, where that is known: its key will lie
+	 * in the same memory. May be NULL. */
+	void (*ahead)(void *ctx, struct str queue, struct str key);
 };
 
 struct store_stats {

@@ -19,7 +19,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +26,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/list.h"
+#include "store/thread.h"
 
 #define WRITER_MAGIC 0x57524954u
 #define RETRY_NS     NS_PER_S
@@ -303,23 +303,6 @@ init_locks(struct writer *w)
 	(void)pthread_condattr_destroy(&attr);
 }
 
-/* The thread is born with every signal blocked: they are the loop's. */
-static int
-start_thread(struct writer *w)
-{
-	sigset_t all, before;
-	int e;
-
-	(void)sigfillset(&all);
-	wq_assert(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
-	e = pthread_create(&w->thread, NULL, writer_main, w);
-	wq_assert(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
-	if (e)
-		return -e;
-	(void)pthread_setname_np(w->thread, "wqd-writer");
-	return 0;
-}
-
 static void
 destroy(struct writer *w)
 {
@@ -350,7 +333,7 @@ writer_new(struct store *st, struct writer **out, int *fd)
 		return rc;
 	}
 	init_locks(w);
-	rc = start_thread(w);
+	rc = thread_start(&w->thread, writer_main, w, "wqd-writer");
 	if (rc) {
 		destroy(w);
 		return rc;

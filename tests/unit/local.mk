@@ -141,6 +141,11 @@ tests_unit_test_service_SOURCES = tests/unit/test_service.c
 tests_unit_test_service_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_service_LDADD = $(TEST_LIBS)
 
+UNIT_TESTS += tests/unit/test_feed
+tests_unit_test_feed_SOURCES = tests/unit/test_feed.c
+tests_unit_test_feed_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_feed_LDADD = $(TEST_LIBS)
+
 UNIT_TESTS += tests/unit/test_moves
 tests_unit_test_moves_SOURCES = tests/unit/test_moves.c
 tests_unit_test_moves_CPPFLAGS = $(UNIT_CPPFLAGS) $(SCHEMA_CPPFLAGS)

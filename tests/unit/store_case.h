@@ -389,7 +389,7 @@ recover_text(struct store *st, char **text, struct store_error *err)
 	size_t n;
 	FILE *f = open_memstream(text, &n);
 	struct recover_sink sink = { f, got_queue, got_job, got_run, got_answer, got_completion,
-		NULL };
+		NULL, NULL, NULL };
 	int rc = st->ops->recover(st, &sink, err);
 
 	fclose(f);

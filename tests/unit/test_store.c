@@ -420,7 +420,8 @@ START_TEST(many_jobs_come_in_the_order_of_their_numbers)
 {
 	struct store *st = store_open_ok();
 	struct order o = { .jobs = 0 };
-	struct recover_sink sink = { &o, order_queue, order_job, NULL, NULL, NULL, order_progress };
+	struct recover_sink sink = { &o, order_queue, order_job, NULL, NULL, NULL, order_progress,
+		NULL, NULL };
 
 	for (int i = 0; i < JOBS_MANY;) {
 		const struct persist_sink *put = group_begin(st);
