@@ -103,6 +103,11 @@ tests_unit_test_store_care_SOURCES = tests/unit/test_store_care.c
 tests_unit_test_store_care_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_store_care_LDADD = $(TEST_LIBS)
 
+UNIT_TESTS += tests/unit/test_cgroup
+tests_unit_test_cgroup_SOURCES = tests/unit/test_cgroup.c
+tests_unit_test_cgroup_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_cgroup_LDADD = $(TEST_LIBS)
+
 UNIT_TESTS += tests/unit/test_group
 tests_unit_test_group_SOURCES = tests/unit/test_group.c
 tests_unit_test_group_CPPFLAGS = $(UNIT_CPPFLAGS)
