@@ -120,18 +120,8 @@ carried_restore(struct daemon *d)
 		err = restore_record(d, &r, &what);
 	if (err < 0)
 		return failed(d, what, err);
-#ifdef FAULT_INJECTION
-	if (getenv("WQD_UPGRADE_FAULT") && !d->back[0]) {
-		int fd = open(getenv("WQD_UPGRADE_FAULT"), O_RDONLY | O_CLOEXEC);
-		char text[8] = "";
-
-		err = fd >= 0 && read(fd, text, 5) == 5 && strcmp(text, "start") == 0;
-		if (fd >= 0)
-			close(fd);
-		if (err)
-			return failed(d, "a fault", -ENOMEM);
-	}
-#endif
+	if (!d->back[0] && upgrade_fault("start"))
+		return failed(d, "a fault", -ENOMEM);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -284,6 +285,18 @@ stop_as_asked(struct daemon *d)
 
 /* ---- turns ---- */
 
+/* A test's way to have the loop stand still: once the file is there that WQD_STUCK names. */
+static void
+stick(void)
+{
+#ifdef FAULT_INJECTION
+	const char *path = getenv("WQD_STUCK");
+
+	while (path && access(path, F_OK) == 0)
+		;
+#endif
+}
+
 /* The end of a turn: commit what is due, then say when to wake up. */
 static void
 on_turn(void *ctx, struct moment now)
@@ -291,6 +304,7 @@ on_turn(void *ctx, struct moment now)
 	struct daemon *d = ctx;
 	int64_t due, other;
 
+	stick();
 	if (d->wants_stop)
 		stop_as_asked(d);
 	if (d->stop)

@@ -76,9 +76,8 @@ upgrade_new(struct daemon *d, struct upgrade **out)
 	return 0;
 }
 
-/* A test's way to have a step fail: a file that names it. */
-static bool
-fault(const char *step)
+bool
+upgrade_fault(const char *step)
 {
 #ifdef FAULT_INJECTION
 	const char *path = getenv("WQD_UPGRADE_FAULT");
@@ -293,7 +292,7 @@ at_rest(struct upgrade *u, struct moment now)
 			log_field(name, sizeof name, queue));
 		return false;
 	}
-	if (fault("settle"))
+	if (upgrade_fault("settle"))
 		fail(u, ST_TIMEOUT, "coming to rest took too long");
 	return committer_finish(d->committer, now) && quiet && service_settled(d->svc) &&
 		runner_settled(d->runner) && u->turns >= TURNS_MIN;
@@ -333,7 +332,7 @@ save(struct upgrade *u, struct moment now)
 	service_carry_out(d->svc, &u->out);
 	runner_carry_out(d->runner, &u->out);
 	crew_carry_out(d->crew, &u->out);
-	if (fault("save"))
+	if (upgrade_fault("save"))
 		u->out.error = -ENOSPC;
 	err = carry_finish(&u->out);
 	if (err < 0)
@@ -378,7 +377,7 @@ hand_over(struct upgrade *u)
 	}
 	carry_keep_fds(&u->out, true);
 	(void)fcntl(u->out.fd, F_SETFD, 0);
-	if (fault("exec"))
+	if (upgrade_fault("exec"))
 		errno = ENOENT;
 	else
 		execve(u->d->opt->exe, u->d->opt->argv, env);

@@ -31,6 +31,11 @@ upgrade_turn(struct upgrade *u, struct moment now);
 bool
 upgrade_holds(const struct upgrade *u);
 
+/* A test's way to have a step fail: does the file that WQD_UPGRADE_FAULT names begin with it? Builds
+ * without fault injection: no. */
+bool
+upgrade_fault(const char *step);
+
 /* ---- the new program: upgrade_check.c, carried.c ---- */
 
 /* --check-upgrade: whether this program can take over what is told on standard input. The exit

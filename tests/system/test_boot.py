@@ -286,3 +286,182 @@ def test_a_delegated_pool_sees_what_shells_hide(machine):
         wqctl(machine, "cancel", f"burn/{i}", "--kill")
     until(lambda: stat()["pool_active"] == 0, what="all to end")
     assert not sleepers(machine, 1004)
+
+
+# ---- a dynamic user, with every kind of handler ----
+
+DYNAMIC = ("[Service]\nDynamicUser=yes\nUser=wqd-dynamic\nGroup=wqd-dynamic\n"
+           "StateDirectory=\nStateDirectory=wqd-dynamic\n"
+           "RuntimeDirectory=\nRuntimeDirectory=wqd-dynamic\nWatchdogSec=5\n")
+DYNAMIC_CONF = """
+state_dir = "/var/lib/wqd-dynamic"
+listen = { "unix:/run/wqd-dynamic/sock" }
+handler "where" { command = { "/bin/sh", "-c", "id -u; cat /proc/self/cgroup -" } }
+handler "slow" { command = { "/bin/sh", "-c", "echo begun; sleep 3; cat /proc/self/cgroup; exit 9" } }
+handler "asks" {
+ command = { "WQCTL", "--json", "run", "--wait", "--", "/bin/sh", "-c",
+             "id -u; cat /proc/self/cgroup" }
+}
+queue "asks" { handler = "asks" }
+handler "program" { command = { "/usr/local/bin/wq-worker" } worker = yes }
+queue "where" { handler = "where" }
+queue "slow" { handler = "slow" }
+queue "pull" { action = "lease" }
+queue "kept" { action = "lease" handler = "program" max_active = 2 }
+queue "mem" { durability = "memory" }
+"""
+
+
+@pytest.fixture
+def dynamic(machine, drop_in):
+    """The service under DynamicUser= and Delegate=; wqctl's arguments for it."""
+    drop_in(DYNAMIC)
+    machine.write(machine.conf, DYNAMIC_CONF.replace("WQCTL", machine.wqctl))
+    shutil.copy(BUILD / "docs" / "examples" / ".libs" / "worker",
+                machine.root / "usr/local/bin/wq-worker")
+    machine.ctl("restart", "wqd.service")
+    yield ("--server", "unix:/run/wqd-dynamic/sock")
+    machine.ctl("stop", "wqd.service", check=None)
+
+
+def own_group(output):
+    return re.search(r"0::\S+/pool-\d+/run-\d+$", output, re.M)
+
+
+def test_every_kind_of_handler_runs_as_a_dynamic_user(machine, dynamic):
+    uid = machine.run("stat", "-L", "-c", "%u", "/var/lib/wqd-dynamic").stdout.strip()
+    assert 61184 <= int(uid) <= 65519
+    # A handler.
+    wqctl(machine, *dynamic, "update", "where/x", "0", "--payload", "given")
+    run = ask(machine, *dynamic, "wait", "where/x")
+    assert run["outcome"] == "done" and run["output"].startswith(uid + "\n"), run
+    assert own_group(run["output"].replace("given", "")) and run["output"].endswith("given"), run
+    # A command: root may give none, the daemon's own user may, here from inside a run.
+    command = ["run", "--wait", "--", "/bin/sh", "-c", "id -u; cat /proc/self/cgroup"]
+    wqctl(machine, *dynamic, *command, check=5)
+    wqctl(machine, *dynamic, "update", "asks/x", "0")
+    run = json.loads(ask(machine, *dynamic, "wait", "asks/x")["output"].splitlines()[-1])
+    assert run["output"].startswith(uid + "\n") and own_group(run["output"]), run
+    # A worker program.
+    wqctl(machine, *dynamic, "update", "kept/x", "0", "--payload", "shout")
+    assert ask(machine, *dynamic, "wait", "kept/x")["output"] == "SHOUT"
+    assert ask(machine, *dynamic, "stat")["worker_programs"] > 0
+    # A worker that pulls.
+    machine.run("systemd-run", "--quiet", "--unit=puller", machine.wqctl, *dynamic, "work", "pull",
+                "--", "/bin/cat", check=0)
+    wqctl(machine, *dynamic, "update", "pull/x", "0", "--payload", "pulled")
+    assert ask(machine, *dynamic, "wait", "pull/x")["output"] == "pulled"
+    machine.ctl("stop", "puller.service")
+    machine.ctl("stop", "wqd.service")
+    assert machine.show("wqd.service", "Result") == "success"
+
+
+# ---- upgrade ----
+
+def sbin(machine):
+    return nspawn.configured(BUILD, "sbindir") + "/wqd"
+
+
+@pytest.fixture
+def program(machine):
+    """The installed program's path in the machine; what was there is put back."""
+    path = machine.root / sbin(machine).lstrip("/")
+    kept = path.with_name("wqd.kept")
+    shutil.copy(path, kept)
+    yield path
+    kept.rename(path)
+
+
+def replace(path, source=None, text=None):
+    new = path.with_name("wqd.new")
+    if text is None:
+        shutil.copy(source, new)
+    else:
+        new.write_text(text)
+        new.chmod(0o755)
+    new.rename(path)
+
+
+def test_an_upgrade_under_the_service_manager(machine, dynamic, program):
+    pid = main_pid(machine)
+    kept = program.with_name("wqd.kept")
+    wqctl(machine, *dynamic, "update", "mem/x", "1h")
+    wqctl(machine, *dynamic, "update", "slow/x", "0")
+    wqctl(machine, *dynamic, "update", "kept/x", "0", "--payload", "one")
+    assert ask(machine, *dynamic, "wait", "kept/x")["output"] == "ONE"
+    machine.run("systemd-run", "--quiet", "--unit=waiter", "--property=RemainAfterExit=yes",
+                machine.wqctl, *dynamic, "wait", "slow/x", check=0)
+    # Another file, as a package brings it.
+    replace(program, source=kept)
+    assert "deleted" in machine.run("ls", "-l", f"/proc/{pid}/exe").stdout
+    assert wqctl(machine, *dynamic, "upgrade", "--check").stdout.strip()
+    wqctl(machine, *dynamic, "upgrade")
+    assert "deleted" not in machine.run("ls", "-l", f"/proc/{pid}/exe").stdout
+    assert main_pid(machine) == pid
+    until(lambda: machine.show("wqd.service", "ActiveState") == "active", what="its readiness")
+    assert machine.show("wqd.service", "StatusText") == "ready"
+    assert ask(machine, *dynamic, "get", "mem/x")["state"] == "armed"
+    # The run that went on keeps its group and its status; who waited for it is answered.
+    run = ask(machine, *dynamic, "wait", "slow/x", check=6)
+    assert (run["outcome"], run["exit_code"], run["attempt"]) == ("failed", 9, 1), run
+    assert run["output"].startswith("begun\n") and own_group(run["output"]), run
+    until(lambda: machine.show("waiter.service", "ExecMainStatus") == "6", what="who waited")
+    machine.ctl("stop", "waiter.service", check=None)
+    machine.ctl("reset-failed", "waiter.service", check=None)
+    wqctl(machine, *dynamic, "update", "kept/x", "0", "--payload", "two")
+    until(lambda: ask(machine, *dynamic, "get", "kept/x")["last"]["output"] == "TWO",
+          what="the worker program")
+    # A program that can't take over.
+    replace(program, text="#!/bin/sh\necho not today >&2\nexit 1\n")
+    done = wqctl(machine, *dynamic, "upgrade", check=1)
+    assert "not today" in done.stderr
+    assert main_pid(machine) == pid
+    replace(program, source=kept)
+    for _ in range(3):
+        wqctl(machine, *dynamic, "upgrade")
+    # The watchdog goes on: more than its time passes.
+    machine.run("sleep", "7", check=0)
+    assert (main_pid(machine), machine.show("wqd.service", "NRestarts")) == (pid, "0")
+    # Runs of after it have groups as well, and nothing is left of any.
+    wqctl(machine, *dynamic, "update", "where/x", "0")
+    assert own_group(ask(machine, *dynamic, "wait", "where/x")["output"])
+    until(lambda: not runs_left(machine), what="no group to be left")
+    machine.ctl("reload", "wqd.service")
+    wqctl(machine, *dynamic, "ping")
+    machine.ctl("stop", "wqd.service")
+    assert machine.show("wqd.service", "Result") == "success"
+
+
+def test_an_upgrade_keeps_the_sockets_of_activation(machine, program):
+    machine.ctl("start", "wqd.socket")
+    wqctl(machine, "update", "note/up", "2s", "--payload", "over the upgrade")
+    pid = main_pid(machine)
+    replace(program, source=program.with_name("wqd.kept"))
+    wqctl(machine, "upgrade")
+    assert main_pid(machine) == pid
+    assert ask(machine, "wait", "note/up")["outcome"] == "done"
+    assert fired(machine, "over the upgrade") == 1
+    machine.ctl("stop", "wqd.service")
+    assert machine.run("test", "-S", "/run/wqd/wqd.sock").returncode == 0
+    wqctl(machine, "ping")
+
+
+@pytest.mark.skipif("#define FAULT_INJECTION" not in (BUILD / "config.h").read_text(),
+                    reason="a build without --enable-fault-injection")
+def test_a_loop_that_stands_still_is_killed_and_started_again(machine, drop_in):
+    drop_in("[Service]\nWatchdogSec=2\nEnvironment=WQD_STUCK=/run/wqd/stuck\n")
+    machine.ctl("start", "wqd.service")
+    wqctl(machine, "update", "note/stuck", "3s", "--payload", "after the watchdog", "--durability",
+          "sync")
+    pid = main_pid(machine)
+    machine.run("touch", "/run/wqd/stuck", check=0)
+    # It is woken up by this, and never comes back.
+    machine.run("timeout", "1", machine.wqctl, "ping")
+    until(lambda: machine.show("wqd.service", "NRestarts") != "0" or
+          machine.show("wqd.service", "ActiveState") != "active", what="the watchdog")
+    machine.run("rm", "/run/wqd/stuck", check=0)
+    until(lambda: main_pid(machine) not in ("0", pid) and
+          machine.show("wqd.service", "ActiveState") == "active", what="the service to come back")
+    assert "watchdog" in machine.journal().lower()
+    assert ask(machine, "wait", "note/stuck")["outcome"] == "done"
+    assert fired(machine, "after the watchdog") == 1

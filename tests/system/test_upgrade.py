@@ -252,6 +252,49 @@ def test_worker_programs_keep_their_process(make_daemon):
         assert set(pids) <= set(children(d)) and c.stat()["worker_programs"] >= 1
 
 
+NOSY = """
+import os, socket, sys, time
+sys.path.insert(0, "{at}")
+import wire
+c = wire.Conn.__new__(wire.Conn)
+c.sock, c.buf, c.kept, c.next_id = socket.socket(fileno=3), bytearray(), {{}}, 1
+c.call(hello=wire.pb.Hello(version=1))
+sub = c.send(subscribe=wire.pb.Subscribe(queues=["q"], credits=1))
+for n in range(2):
+    while not os.path.exists("{at}/go%d" % n):
+        time.sleep(0.02)
+    asked = [c.call(reload=wire.pb.Reload()), c.call(stat=wire.pb.Stat()),
+             c.call(update=wire.pb.Update(key=b"x", delay_ms=60000))]
+    open("{at}/said.new", "w").write(" ".join(wire.word(r.status) for r in asked))
+    os.rename("{at}/said.new", "{at}/said%d" % n)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a program of another user")
+def test_a_worker_program_may_no_more_than_before(make_daemon, tmp):
+    """Both ends of its socket were made by the daemon, whose user may do everything."""
+    at = tmp / "nosy"
+    at.mkdir()
+    tmp.chmod(0o755)
+    at.chmod(0o777)
+    script = at / "nosy.py"
+    script.write_text(NOSY.format(at=at))
+    for path in (os.path.join(os.path.dirname(__file__), "wire.py"), BUILD / "proto" / "wq_pb2.py"):
+        shutil.copy(path, at)
+    d = make_daemon(crew_conf(command=("/usr/bin/python3", str(script)), grace="200ms",
+                              user="nobody"))
+    said = []
+    for n in range(2):
+        with d.conn() as c:
+            until(lambda: c.stat()["workers"] >= 1, what="it to come")
+        (at / f"go{n}").touch()
+        until((at / f"said{n}").exists, what="what it is told")
+        said.append((at / f"said{n}").read_text().split()[0])
+        upgrade(d)
+    assert said == ["UNAUTHORIZED"] * 2
+
+
 def test_half_a_message_is_completed_after_it(make_daemon):
     d = make_daemon()
     with d.conn() as c:
