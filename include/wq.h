@@ -623,7 +623,7 @@ typedef enum wq_event_kind {
 	WQ_EVENT_FINISHED = 6,  /* a run, or an attempt of it */
 	WQ_EVENT_CANCELLED = 7, /* what was pending was taken away */
 	WQ_EVENT_QUEUE = 8,     /* a queue: see `change` */
-	WQ_EVENT_RETURNED = 9   /* what had started had not: a start that failed, a lease released */
+	WQ_EVENT_RETURNED = 9 /* what had started had not: a start that failed, a lease released */
 } wq_event_kind_t;
 
 typedef struct wq_event {

