@@ -298,12 +298,16 @@ static void
 put_waiter(struct carry_out *o, const struct engine *e, const struct waiter *w)
 {
 	const struct wait_group *g = w->group;
+	struct job_reply reply = w->reply;
 
 	while (g->into)
 		g = g->into;
 	wq_assert(!g->awake && g->slot);
+	/* The names in it are those of a request that is gone: reply_after puts others there. */
+	reply.queue = g->q ? g->q->name : STR_NONE;
+	reply.key = g->job ? job_key(g->job) : STR_NONE;
 	carry_begin(o, CARRY_WAITER);
-	put_reply(o, &w->reply);
+	put_reply(o, &reply);
 	carry_u64(o, T_WAITER_KIND, w->kind);
 	carry_u64(o, T_WAITER_TICKET, w->ticket);
 	carry_u64(o, T_WAITER_LEVEL, w->level);
