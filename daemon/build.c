@@ -160,7 +160,7 @@ open_store(struct daemon *d)
 	return claim_store(d, dir);
 }
 
-#define TURN_BUDGET 512 /* see build_engine */
+#define TURN_BUDGET 256 /* see build_engine */
 
 /*
  * Tokens of leases grow over restarts as the token of the store's owner does: that is above, 2^40

@@ -4,7 +4,8 @@
  */
 #include "base/hist.h"
 
-#define STEPS (1 << HIST_STEPS_LOG2)
+#define STEPS   (1 << HIST_STEPS_LOG2)
+#define MILLION 1000000u
 
 static unsigned
 bucket_of(int64_t v)
@@ -45,14 +46,20 @@ hist_add(struct hist *h, int64_t v)
 int64_t
 hist_quantile(const struct hist *h, unsigned permille)
 {
+	return hist_quantile_ppm(h, permille > 1000 ? MILLION : permille * 1000);
+}
+
+int64_t
+hist_quantile_ppm(const struct hist *h, unsigned ppm)
+{
 	uint64_t want, seen = 0;
 	int64_t edge;
 
 	if (h->count == 0)
 		return 0;
-	if (permille > 1000)
-		permille = 1000;
-	want = h->count / 1000 * permille + (h->count % 1000 * permille + 999) / 1000;
+	if (ppm > MILLION)
+		ppm = MILLION;
+	want = h->count / MILLION * ppm + (h->count % MILLION * ppm + MILLION - 1) / MILLION;
 	for (unsigned b = 0; b < HIST_BUCKETS; b++) {
 		seen += h->bucket[b];
 		if (seen < want || seen == 0)

@@ -24,5 +24,8 @@ hist_add(struct hist *h, int64_t v);
  * empty. */
 int64_t
 hist_quantile(const struct hist *h, unsigned permille);
+/* The same of 1 000 000. */
+int64_t
+hist_quantile_ppm(const struct hist *h, unsigned ppm);
 
 #endif

@@ -15,8 +15,8 @@
 #include "engine/export.h"
 
 #define SHARE 64u
-/* Of the wheels, each 63 entries: about a quarter of a millisecond. */
-#define CHUNKS_A_TURN 256u
+/* Of the wheels, each 63 entries: a quarter to half a millisecond where memory is slow. */
+#define CHUNKS_A_TURN 64u
 
 /* ---- effects ---- */
 

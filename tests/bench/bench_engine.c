@@ -1,18 +1,22 @@
 /*
- * The engine alone: `bench_engine N` jobs of level `memory`, keys chosen at
+ * The engine alone: `bench_engine JOBS` of level `memory`, keys chosen at
  * random, every step with its effects. Beside it what the memory itself allows:
- * one dependent access to as many places, each on a cache line of its own.
+ * dependent and batched accesses to as many places, each on a cache line of its
+ * own. What the making of a request costs is measured and taken off.
  */
 #include <string.h>
 
+#include "base/hist.h"
 #include "bench/bench.h"
 #include "engine/engine.h"
 
 #define KEY_LEN 16
-#define TIMED   1024 /* one in so many operations is timed alone, for the worst */
 #define HOUR_NS (3600 * NS_PER_S)
-#define ROUNDS  2  /* reschedules per job */
 #define BATCH   64 /* a multiple of ENGINE_AHEAD_MAX */
+#define OPS_MIN 1000000u
+#define OPS_MAX 4000000u
+/* As the daemon has it. */
+#define TURN_BUDGET 256
 
 static struct engine *e;
 static struct effects fx;
@@ -101,74 +105,270 @@ scattered(uint64_t i, uint64_t n)
 	return (i * 2654435761u + 12345) % n;
 }
 
+/* Two for each job, but not for ever. */
+static uint64_t
+ops_for(uint64_t n)
+{
+	uint64_t ops = 2 * n < OPS_MIN ? OPS_MIN : 2 * n > OPS_MAX ? OPS_MAX : 2 * n;
+
+	return ops / BATCH * BATCH;
+}
+
+static void
+pass_ns(int64_t ns)
+{
+	now.boot_ns += ns;
+	now.wall_ns += ns;
+}
+
 static void
 reschedule(uint64_t n)
 {
 	struct rnd r = { 1 };
-	int64_t from = bench_cpu_ns(), worst = 0;
+	uint64_t ops = ops_for(n);
+	int64_t from = bench_cpu_ns();
 
-	for (uint64_t i = 0; i < ROUNDS * n; i++) {
-		int64_t at = i % TIMED ? 0 : clock_boot_ns(), took;
-
-		now.boot_ns += 100;
-		now.wall_ns += 100;
+	for (uint64_t i = 0; i < ops; i++) {
+		pass_ns(100);
 		update(rnd_below(&r, n), later(&r));
-		took = at ? clock_boot_ns() - at : 0;
-		worst = took > worst ? took : worst;
 	}
-	bench_per("engine-reschedule", bench_cpu_ns() - from, ROUNDS * n);
-	printf("engine-reschedule-worst-seen %.1f us\n", (double)worst / 1e3);
+	bench_per("engine-reschedule", bench_cpu_ns() - from, ops);
 }
 
-/* The same with the jobs of a read announced before the steps. */
-/* Of its own, for profilers. */
-__attribute__((noinline)) static void
-reschedule_batches(uint64_t n)
+/* Each by itself, by the clock: what others take of the processor is in the worst. */
+static void
+show_each(const char *what, const struct hist *h)
 {
-	static char keys[BATCH][KEY_LEN];
-	static struct op_update ops[BATCH];
+	printf("engine-%s-p99.99 %.1f us\n", what, (double)hist_quantile_ppm(h, 999900) / 1e3);
+	printf("engine-%s-worst %.1f us\n", what, (double)h->max / 1e3);
+}
+
+static void
+reschedule_each(uint64_t n)
+{
+	static struct hist h;
+	struct rnd r = { 5 };
+
+	h = (struct hist){ 0 };
+	for (uint64_t i = 0; i < OPS_MIN; i++) {
+		uint64_t which = rnd_below(&r, n);
+		int64_t delay = later(&r), at;
+
+		pass_ns(100);
+		at = clock_boot_ns();
+		update(which, delay);
+		hist_add(&h, clock_boot_ns() - at);
+	}
+	show_each("reschedule", &h);
+}
+
+/* What is asked of the engine in one read. */
+static struct batch {
+	char keys[BATCH][KEY_LEN];
+	struct op_update ops[BATCH];
 	const struct job_name *announced[BATCH];
+} batch;
+
+static int64_t
+in_thirty_seconds(struct rnd *r)
+{
+	(void)r;
+	return 30 * NS_PER_S;
+}
+
+static void
+batch_make(struct rnd *r, uint64_t n, int64_t (*delay)(struct rnd *r))
+{
+	for (size_t k = 0; k < BATCH; k++) {
+		int64_t delay_ns = delay(r);
+
+		batch.ops[k] = op_for(batch.keys[k], rnd_below(r, n), delay_ns);
+		batch.announced[k] = &batch.ops[k].job;
+	}
+}
+
+static void
+batch_apply(int64_t each_ns)
+{
+	for (size_t k = 0; k < BATCH; k++) {
+		if (k % ENGINE_AHEAD_MAX == 0)
+			engine_ahead(e, batch.announced + k, ENGINE_AHEAD_MAX);
+		pass_ns(each_ns);
+		apply(&batch.ops[k]);
+	}
+}
+
+static int64_t
+making_ns(uint64_t n, uint64_t ops, int64_t (*delay)(struct rnd *r))
+{
 	struct rnd r = { 3 };
 	int64_t from = bench_cpu_ns();
 
-	for (uint64_t i = 0; i < ROUNDS * n; i += BATCH) {
-		for (size_t k = 0; k < BATCH; k++) {
-			int64_t delay = later(&r);
-
-			ops[k] = op_for(keys[k], rnd_below(&r, n), delay);
-			announced[k] = &ops[k].job;
-		}
-		for (size_t k = 0; k < BATCH; k++) {
-			if (k % ENGINE_AHEAD_MAX == 0)
-				engine_ahead(e, announced + k, ENGINE_AHEAD_MAX);
-			now.boot_ns += 100;
-			now.wall_ns += 100;
-			apply(&ops[k]);
-		}
-	}
-	bench_per("engine-reschedule-batch-64", bench_cpu_ns() - from, ROUNDS * n);
+	for (uint64_t i = 0; i < ops; i += BATCH)
+		batch_make(&r, n, delay);
+	return bench_cpu_ns() - from;
 }
 
-/* All deadlines are reached; action none, so that each run ends in the step that starts it. */
-static void
-expire(uint64_t n)
+/* The jobs of a read announced before the steps. Of its own, for profilers. */
+__attribute__((noinline)) static void
+reschedule_batches(uint64_t n)
 {
-	const struct engine_event tick = { .kind = EV_TICK };
+	struct rnd r = { 3 };
+	uint64_t ops = ops_for(n);
+	int64_t from = bench_cpu_ns(), took;
+
+	for (uint64_t i = 0; i < ops; i += BATCH) {
+		batch_make(&r, n, later);
+		batch_apply(100);
+	}
+	took = bench_cpu_ns() - from;
+	bench_per("engine-reschedule-batch-64", took - making_ns(n, ops, later), ops);
+}
+
+/* Whatever is due, and what the wheel does ahead of its time. */
+static void
+tick(void)
+{
+	const struct engine_event ev = { .kind = EV_TICK };
+
+	while (engine_next_due(e, now) <= now.boot_ns)
+		step(&ev);
+}
+
+/* Every job put off to thirty seconds from now, each ten seconds on average, in time that passes
+ * with it: always later, with the wheel's upkeep, and the one in twenty that comes too late is due and
+ * made again. */
+static void
+heartbeats(uint64_t n)
+{
+	struct rnd r = { 7 };
+	uint64_t ops = 4 * n < OPS_MIN ? OPS_MIN : 4 * n > 2 * OPS_MAX ? 2 * OPS_MAX : 4 * n;
+	int64_t each_ns = 10 * NS_PER_S / (int64_t)n, from = 0, took;
+
+	ops = ops / BATCH * BATCH;
+	for (int measured = 0; measured < 2; measured++) {
+		from = bench_cpu_ns();
+		for (uint64_t i = 0; i < ops; i += BATCH) {
+			batch_make(&r, n, in_thirty_seconds);
+			batch_apply(each_ns);
+			tick();
+		}
+	}
+	took = bench_cpu_ns() - from;
+	bench_per("engine-heartbeat-batch-64", took - making_ns(n, ops, in_thirty_seconds), ops);
+}
+
+static void
+cancel_half(uint64_t n)
+{
+	static struct hist h;
+	int64_t from, took = 0;
+
+	h = (struct hist){ 0 };
+	for (uint64_t i = 0; i < n / 2; i++) {
+		from = clock_boot_ns();
+		cancel(scattered(i, n));
+		hist_add(&h, clock_boot_ns() - from);
+		took += clock_boot_ns() - from;
+	}
+	bench_per("engine-cancel", took, n / 2);
+	show_each("cancel", &h);
+}
+
+static void
+pause_queue(bool pause)
+{
+	const struct op_queue op = { STR("default") };
+	const struct engine_event ev = {
+		.kind = pause ? EV_PAUSE : EV_RESUME,
+		.ticket = ++tickets,
+		.queue = &op,
+	};
+
+	step(&ev);
+	wq_assert(fx.n > 0 && fx.v[0].reply.status == ST_OK);
+}
+
+/* Ticks until a counter has got there, `pass` of time between two that have nothing left to do. Of
+ * its own, for profilers. */
+__attribute__((noinline)) static void
+ticks(const char *name, uint64_t n, uint64_t (*done)(const struct engine_stats *st), int64_t pass)
+{
+	const struct engine_event ev = { .kind = EV_TICK };
 	struct engine_stats st;
 	int64_t from = bench_cpu_ns(), longest = 0;
 
-	now.boot_ns += 3 * HOUR_NS;
-	now.wall_ns += 3 * HOUR_NS;
 	do {
 		int64_t at = bench_cpu_ns(), took;
 
-		step(&tick);
+		step(&ev);
 		took = bench_cpu_ns() - at;
 		longest = took > longest ? took : longest;
+		if (engine_next_due(e, now) > now.boot_ns)
+			pass_ns(pass);
 		engine_stats_get(e, &st);
-	} while (st.runs_done < n);
-	bench_per("engine-expire-and-run", bench_cpu_ns() - from, n);
-	printf("engine-longest-turn %.1f us\n", (double)longest / 1e3);
+	} while (done(&st) < n);
+	bench_per(name, bench_cpu_ns() - from, n);
+	printf("%s-longest-turn %.1f us\n", name, (double)longest / 1e3);
+}
+
+static uint64_t
+ready(const struct engine_stats *st)
+{
+	return st->ready;
+}
+
+static uint64_t done_before;
+
+static uint64_t
+runs_done(const struct engine_stats *st)
+{
+	return st->runs_done - done_before;
+}
+
+/* Deadlines are reached while the queue is paused, so that it is expiry alone; then it goes on, and
+ * all run: action none, each run ends in the step that starts it. */
+static void
+expire(const char *name, const char *run, uint64_t n)
+{
+	struct engine_stats st;
+
+	engine_stats_get(e, &st);
+	done_before = st.runs_done;
+	pause_queue(true);
+	ticks(name, n, ready, NS_PER_MS);
+	pause_queue(false);
+	ticks(run, n, runs_done, NS_PER_MS);
+}
+
+/* All of them within thirty seconds, then all at one time. */
+static void
+expire_all(uint64_t n)
+{
+	struct rnd r = { 9 };
+
+	for (uint64_t i = 0; i < n; i++)
+		update(scattered(i, n), 1 + (int64_t)rnd_below(&r, 30 * NS_PER_S));
+	expire("engine-expire", "engine-run", n);
+	for (uint64_t i = 0; i < n; i++)
+		update(scattered(i, n), NS_PER_S);
+	pass_ns(NS_PER_S);
+	expire("engine-expire-of-one-deadline", "engine-run-of-one-deadline", n);
+}
+
+/* What a page costs that nobody has touched yet: on a virtual machine more than all else. */
+static void
+memory_first_touch(void)
+{
+	size_t n = 64u << 20;
+	char *v = big_alloc(n);
+	int64_t from = bench_cpu_ns();
+
+	wq_assert(v);
+	for (size_t i = 0; i < n; i += 4096)
+		v[i] = 1;
+	bench_per("memory-first-touch-of-a-page", bench_cpu_ns() - from, n / 4096);
+	big_free(v, n);
 }
 
 /* As many accesses at once as a batch has jobs: each place asked for, then all of them written. */
@@ -240,35 +440,48 @@ resident_bytes(void)
 	return (uint64_t)resident * 4096;
 }
 
+static void
+insert_all(uint64_t n)
+{
+	static struct hist h;
+	int64_t from, took = 0;
+
+	for (uint64_t i = 0; i < n; i++) {
+		from = clock_boot_ns();
+		update(scattered(i, n), HOUR_NS + (int64_t)i * 3600 / (int64_t)n * NS_PER_S);
+		hist_add(&h, clock_boot_ns() - from);
+		took += clock_boot_ns() - from;
+	}
+	bench_per("engine-insert", took, n);
+	show_each("insert", &h);
+}
+
 int
 main(int argc, char **argv)
 {
 	struct engine_config cfg = ENGINE_CONFIG_DEFAULT;
 	uint64_t n = bench_count(argc, argv, 100000);
 	uint64_t before;
-	int64_t from;
 
 	cfg.max_jobs = 2 * n;
+	cfg.turn_budget = TURN_BUDGET;
 	wq_assert(engine_new(&cfg, &e) == 0);
 	effects_init(&fx);
 	before = resident_bytes();
-	from = bench_cpu_ns();
-	for (uint64_t i = 0; i < n; i++)
-		update(scattered(i, n), HOUR_NS + (int64_t)i * 3600 / (int64_t)n * NS_PER_S);
-	bench_per("engine-insert", bench_cpu_ns() - from, n);
+	insert_all(n);
 	/* Key and all: 16 bytes of it are the key. */
 	bench_bytes("engine-job-bytes", resident_bytes() - before, n);
 	reschedule(n);
 	reschedule_batches(n);
+	reschedule_each(n);
 	bench_bytes("engine-job-bytes-after-reschedules", resident_bytes() - before, n);
-	from = bench_cpu_ns();
-	for (uint64_t i = 0; i < n / 2; i++)
-		cancel(scattered(i, n));
-	bench_per("engine-cancel", bench_cpu_ns() - from, n / 2);
-	expire(n - n / 2);
+	cancel_half(n);
+	expire_all(n);
+	heartbeats(n);
 	effects_done(&fx);
 	engine_free(e);
 	memory_limit(n);
 	memory_limit_batched(n);
+	memory_first_touch();
 	return 0;
 }
