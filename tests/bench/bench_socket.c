@@ -3,7 +3,10 @@
  * others take for it. Server on core 0, generator on core 1.
  *
  *   bench_socket [--wqd PROGRAM] [--jobs N] [--rounds N] [--ms N] [--no-peers] [--tcp PORT]
- *                [--only WORD OF A SHAPE]
+ *                [--only WORD OF A SHAPE] [--hogs N]
+ *
+ * With hogs as many processes compute on the server's core meanwhile, and read and write 16 MiB
+ * each to be in the way of its memory too.
  */
 #include <getopt.h>
 #include <signal.h>
@@ -11,8 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "bench/libwq_load.h"
 #include "bench/peers.h"
 
@@ -37,6 +42,8 @@ static const struct shape {
  * default. */
 enum { WQD, EPOLL, LIBEVENT, LIBWQ, LIBWQ_IDS, REDIS, BEANSTALKD, N_SERVERS };
 
+#define HOGS_MAX 16
+
 struct bench {
 	const char *program, *dir;
 	uint64_t jobs;
@@ -45,6 +52,8 @@ struct bench {
 	bool peers;
 	const char *only;
 	int tcp;
+	unsigned n_hogs;
+	pid_t hogs[HOGS_MAX];
 	struct server server[N_SERVERS];
 	bool there[N_SERVERS];
 	size_t request, reply; /* bytes, of one message of ours in this shape */
@@ -201,6 +210,7 @@ options(struct bench *b, int argc, char **argv)
 		{ "no-peers", no_argument, NULL, 'n' },
 		{ "only", required_argument, NULL, 'o' },
 		{ "tcp", required_argument, NULL, 't' },
+		{ "hogs", required_argument, NULL, 'h' },
 		{ 0 },
 	};
 	int c;
@@ -220,11 +230,44 @@ options(struct bench *b, int argc, char **argv)
 			b->only = optarg;
 		else if (c == 't')
 			b->tcp = (int)strtol(optarg, NULL, 10);
+		else if (c == 'h')
+			b->n_hogs = (unsigned)strtoul(optarg, NULL, 10);
 		else
 			exit(2);
 	}
-	if (b->jobs == 0 || b->rounds == 0 || b->rounds > ROUNDS_MAX || b->for_ns <= 0)
-		bench_die("jobs, rounds (at most %d) and ms are from 1 on", ROUNDS_MAX);
+	if (b->jobs == 0 || b->rounds == 0 || b->rounds > ROUNDS_MAX || b->for_ns <= 0 ||
+		b->n_hogs > HOGS_MAX)
+		bench_die("jobs, rounds (at most %d) and ms are from 1 on, hogs at most %d",
+			ROUNDS_MAX, HOGS_MAX);
+}
+
+/* Until it is killed, or this program ends. */
+static _Noreturn void
+be_a_hog(void)
+{
+	size_t n = 16u << 20, at = 0;
+	volatile unsigned char *v = must_zalloc(n);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	bench_pin(0);
+	for (;;) {
+		v[at]++;
+		at = (at * 1103515245 + 12345) % n;
+	}
+}
+
+static void
+hogs_start(struct bench *b)
+{
+	for (unsigned i = 0; i < b->n_hogs; i++) {
+		b->hogs[i] = fork();
+		if (b->hogs[i] < 0)
+			bench_die("no hog");
+		if (b->hogs[i] == 0)
+			be_a_hog();
+	}
+	if (b->n_hogs > 0)
+		printf("%u processes compute on the server's core meanwhile\n", b->n_hogs);
 }
 
 static void
@@ -268,9 +311,12 @@ main(int argc, char **argv)
 		b.there[REDIS] = redis_start(&b.server[REDIS], dir, b.jobs);
 		b.there[BEANSTALKD] = beanstalkd_start(&b.server[BEANSTALKD], dir, b.jobs);
 	}
+	hogs_start(&b);
 	for (size_t i = 0; i < N_SHAPES; i++)
 		if (!b.only || strstr(shapes[i].name, b.only))
 			run_shape(&b, &shapes[i]);
+	for (unsigned i = 0; i < b.n_hogs; i++)
+		bench_stop(b.hogs[i]);
 	for (int i = 0; i < N_SERVERS; i++)
 		bench_stop(b.server[i].pid);
 	clean_up();

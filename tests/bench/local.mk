@@ -2,7 +2,7 @@
 BENCH_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
 BENCH_KIT = %reldir%/kit.c %reldir%/kit.h
 BENCH_REQUESTS = %reldir%/requests.c %reldir%/requests.h $(BENCH_KIT)
-BENCHES = %reldir%/bench_engine %reldir%/bench_churn %reldir%/bench_run %reldir%/bench_wire \
+BENCHES = %reldir%/bench_engine %reldir%/bench_churn %reldir%/bench_timers %reldir%/bench_run %reldir%/bench_wire \
 	%reldir%/bench_completion %reldir%/bench_echo %reldir%/bench_seed %reldir%/bench_socket \
 	%reldir%/bench_fire %reldir%/bench_durable %reldir%/bench_service %reldir%/bench_tls
 check_PROGRAMS += $(BENCHES)
@@ -11,6 +11,11 @@ EXTRA_DIST += %reldir%/bench.py %reldir%/bench_pools.py %reldir%/run
 %canon_reldir%_bench_engine_SOURCES = %reldir%/bench_engine.c %reldir%/bench.h
 %canon_reldir%_bench_engine_CPPFLAGS = $(BENCH_CPPFLAGS)
 %canon_reldir%_bench_engine_LDADD = $(WQD_LIBS)
+
+# The wheel against a heap: bench_timers TIMERS.
+%canon_reldir%_bench_timers_SOURCES = %reldir%/bench_timers.c %reldir%/bench.h
+%canon_reldir%_bench_timers_CPPFLAGS = $(BENCH_CPPFLAGS)
+%canon_reldir%_bench_timers_LDADD = $(WQD_LIBS)
 
 # Memory while jobs come and go: bench_churn JOBS OPERATIONS.
 %canon_reldir%_bench_churn_SOURCES = %reldir%/bench_churn.c %reldir%/bench.h
