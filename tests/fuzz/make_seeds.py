@@ -194,6 +194,11 @@ def texts():
                                    "high", "async", "exponential", "handler-1")):
             if (which + i) % 4 == 0:
                 put("text", f"setting-{which:02}-{i:02}", bytes([which]) + value.encode())
+    # rate, burst, prefix_limit, prefix_separator, restart_rate
+    for which, values in ((9, ("0", "10/s", "1000000/d", "1/w", "0/s", "/s")), (10, ("1", "100000")),
+                          (11, ("2",)), (12, (":", "/", "::")), (13, ("5/m", "99999999999/h"))):
+        for i, value in enumerate(values):
+            put("text", f"limit-{which:02}-{i:02}", bytes([which]) + value.encode())
 
 
 def configurations():

@@ -508,6 +508,101 @@ START_TEST(restart_rate_spreads_retries_and_wall_times)
 }
 END_TEST
 
+/* ---- without memory ---- */
+
+struct bare {
+	struct engine *e;
+	struct moment now;
+	struct effects fx;
+	uint64_t going[64];
+	size_t n_going, starts, created;
+};
+
+static void
+bare_step(struct bare *b, const struct engine_event *ev)
+{
+	engine_step(b->e, b->now, ev, &b->fx);
+	for (size_t i = 0; i < b->fx.n; i++) {
+		const struct effect *fx = &b->fx.v[i];
+
+		if (fx->kind == FX_REPLY)
+			b->created += fx->reply.status == ST_CREATED;
+		if (fx->kind != FX_START)
+			continue;
+		b->going[b->n_going++] = fx->start.run_id;
+		b->starts++;
+	}
+	effects_clear(&b->fx);
+}
+
+/* Time passes in ticks, and each run ends in the next one. */
+static void
+bare_play(struct bare *b, int ticks)
+{
+	for (int i = 0; i < ticks; i++) {
+		b->now.boot_ns += 100 * MS;
+		b->now.wall_ns += 100 * MS;
+		bare_step(b, &(struct engine_event){ .kind = EV_TICK });
+		for (size_t n = b->n_going; n > 0; n--) {
+			struct run_end end = { .run_id = b->going[0], .outcome = RUN_DONE };
+
+			memmove(b->going, b->going + 1, --b->n_going * sizeof *b->going);
+			bare_step(
+				b, &(struct engine_event){ .kind = EV_RUN_ENDED, .run_end = &end });
+		}
+	}
+}
+
+static void
+bare_updates(struct bare *b)
+{
+	static const char *const names[] = { "a:1", "a:2", "a:3", "b:1", "c:1", "d:1", "b:2", "e" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct op_update up = {
+			.job = { STR("q"), str_from(names[i]) }, .slack_ns = -1, .max_wait_ns = -1
+		};
+
+		bare_step(b,
+			&(struct engine_event){
+				.kind = EV_UPDATE, .ticket = i + 1, .update = &up });
+	}
+}
+
+/* Whatever fails: what was taken is started, once, within the limits of the queue. */
+START_TEST(no_job_is_lost_for_want_of_memory)
+{
+	bool left = false;
+
+	for (int n = 0; !left; n++) {
+		struct engine_config cfg = ENGINE_CONFIG_DEFAULT;
+		struct bare b = { .now = { RIG_BOOT_NS, RIG_WALL_NS } };
+		struct queue_settings s;
+
+		ck_assert_int_lt(n, 2000);
+		ck_assert_int_eq(engine_new(&cfg, &b.e), 0);
+		effects_init(&b.fx);
+		queue_settings_default(&s);
+		ck_assert_int_eq(queue_settings_set(&s, STR("handler"), STR("h")), 0);
+		ck_assert_int_eq(queue_settings_set(&s, STR("prefix_limit"), STR("1")), 0);
+		ck_assert_int_eq(queue_settings_set(&s, STR("rate"), STR("5/s")), 0);
+		ck_assert_int_eq(queue_settings_set(&s, STR("burst"), STR("3")), 0);
+		ck_assert_int_eq(engine_configure_queue(b.e, b.now, STR("q"), &s, &b.fx), 0);
+		alloc_fault_set(n, 0);
+		bare_updates(&b);
+		bare_play(&b, 3);
+		left = alloc_fault_off();
+		engine_verify(b.e);
+		bare_play(&b, 100);
+		engine_verify(b.e);
+		ck_assert_uint_eq(b.starts, b.created);
+		ck_assert_uint_ge(b.created, 7);
+		effects_done(&b.fx);
+		engine_free(b.e);
+	}
+}
+END_TEST
+
 /* ---- a random queue ---- */
 
 #define KEYS  14
@@ -803,6 +898,8 @@ main(void)
 	tc = unit_case(s, "restart");
 	tcase_add_loop_test(tc, restart_spreads_what_was_missed_oldest_first, 0, 2);
 	tcase_add_test(tc, restart_rate_spreads_retries_and_wall_times);
+	tc = unit_case(s, "memory");
+	tcase_add_test(tc, no_job_is_lost_for_want_of_memory);
 	tc = unit_case(s, "random");
 	tcase_set_timeout(tc, 300);
 	tcase_add_loop_test(tc, a_random_queue_starts_what_it_may_and_no_more, 0, 20);
