@@ -3,7 +3,9 @@
  *
  * The log is brought back when it has grown past CHECKPOINT_FRAMES; the next
  * group then starts it over. Its file is cut when one huge group, or a time in
- * which the main file could not be written, has left it larger than LOG_KEEP.
+ * which the main file could not be written, has left it larger than LOG_KEEP: that is
+ * looked at each CUT_NS, and not more often, as a file that has to grow again costs
+ * more than one that is written over.
  * On a full disk the log is brought back as well: the next try reuses its space.
  * So that it can be, the main file has some of the disk set aside behind its end,
  * half of which is given to the log then.
@@ -22,10 +24,11 @@
 #include "base/err.h"
 #include "store/sqlite_int.h"
 
-#define CHECKPOINT_FRAMES 2048          /* 8 MiB of pages */
+#define CHECKPOINT_FRAMES 1536          /* 6 MiB of pages */
 #define RESERVE           (8ll << 20)   /* bytes set aside */
-#define LOG_KEEP          (32ull << 20) /* bytes of log file that may stay */
-#define LOG_IDLE          (8ull << 20)  /* the same when nothing is going on */
+#define LOG_KEEP          (8ull << 20)  /* bytes of log file that may stay */
+#define CUT_NS            (10 * NS_PER_S)
+#define LOG_MOST          (64ull << 20) /* it is cut at once */
 #define FRAME_HEADER      24
 #define SHRINK_PAGES      2048 /* given back at a time, and fewer free ones are let be */
 
@@ -205,7 +208,12 @@ sq_checkpoint(struct store *s)
 	struct sqlite_store *st = sqlite_store(s);
 
 	wq_assert(!st->in_group);
-	return st->log_frames < CHECKPOINT_FRAMES ? 0 : shorten_log(st, LOG_KEEP);
+	if (st->now_ns - st->cut_ns >= CUT_NS) {
+		st->cut_ns = st->now_ns;
+		if (file_bytes(st->path, "-wal") > LOG_KEEP)
+			return shorten_log(st, LOG_KEEP);
+	}
+	return st->log_frames < CHECKPOINT_FRAMES ? 0 : shorten_log(st, LOG_MOST);
 }
 
 bool
@@ -221,8 +229,8 @@ sq_tidy(struct store *s)
 		return true;
 	}
 	/* The log's file is cut once nothing is going on. */
-	if (file_bytes(st->path, "-wal") > LOG_IDLE)
-		(void)shorten_log(st, LOG_IDLE);
+	if (file_bytes(st->path, "-wal") > LOG_KEEP)
+		(void)shorten_log(st, LOG_KEEP);
 	return false;
 }
 

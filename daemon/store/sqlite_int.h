@@ -89,6 +89,8 @@ struct sqlite_store {
 	struct sqlite_log log;
 	struct bytes block;  /* written last */
 	uint64_t log_frames; /* in the log after the last commit */
+	int64_t now_ns;      /* boot time of the last commit */
+	int64_t cut_ns;      /* when the length of the log's file was looked at */
 	uint32_t page_size;
 	struct copying *copying;  /* owned; a copy under way, else NULL */
 	struct store_stats stats; /* file sizes are looked up when asked for */

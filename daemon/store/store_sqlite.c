@@ -290,6 +290,7 @@ sq_commit(struct store *s, struct moment now, bool sync)
 		return rc;
 	}
 	st->pub.meta.last_wall_ns = now.wall_ns;
+	st->now_ns = now.boot_ns;
 	memcpy(st->last_boot, st->boot, sizeof st->boot);
 	st->stats.commits++;
 	return 0;

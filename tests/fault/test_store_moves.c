@@ -4,9 +4,13 @@
  * of the newest. After each: every group that was told committed is there, and no
  * other in part.
  */
+#include <signal.h>
 #include <sqlite3.h>
+#include <sys/wait.h>
+#include <time.h>
 
 #include "fault/store_work.h"
+#include "unit/random.h"
 
 #define STEPS 24
 #define JOBS  30
@@ -324,6 +328,96 @@ START_TEST(the_power_fails_in_an_upgrade)
 }
 END_TEST
 
+/* ---- kill -9 ---- */
+
+/* Says when the database is ours ('u'), and after each group ('g'). */
+static _Noreturn void
+work_aloud(const struct course *c, int fd)
+{
+	struct store *st = store_open_ok();
+	uint64_t token;
+
+	if (st->ops->claim(st, "me", &token) != 0 || write(fd, "u", 1) != 1)
+		_exit(1);
+	for (int i = 1; i <= STEPS; i++)
+		if (go_on(st, c, i) != 0 || write(fd, "g", 1) != 1)
+			_exit(1);
+	_exit(0);
+}
+
+static int64_t
+now_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+/* Kills it after so long, unless that is 0. How many groups it told of, and when it was at
+ * `until`, if it came so far. */
+static int
+work_killed(const struct course *c, int64_t after_ns, char until, int64_t *took_ns)
+{
+	const struct timespec wait = { after_ns / NS_PER_S, after_ns % NS_PER_S };
+	int fds[2], status, done = 0;
+	int64_t start;
+	pid_t pid;
+	char word;
+
+	course_begin(c);
+	ck_assert_int_eq(pipe(fds), 0);
+	start = now_ns();
+	pid = fork();
+	if (pid == 0)
+		work_aloud(c, fds[1]);
+	close(fds[1]);
+	if (after_ns > 0) {
+		(void)nanosleep(&wait, NULL);
+		(void)kill(pid, SIGKILL);
+	}
+	while (read(fds[0], &word, 1) == 1) {
+		done += word == 'g';
+		if (word == until)
+			*took_ns = now_ns() - start;
+	}
+	close(fds[0]);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+	return done;
+}
+
+/* At moments spread over the time until `until`. */
+static void
+kill_somewhere(const struct course *c, int times, char until, uint64_t seed)
+{
+	const struct sweep sw = { .op = FAULT_OPS };
+	struct rnd random = { seed };
+	int64_t span_ns = 0, ignored;
+
+	ck_assert_int_eq(work_killed(c, 0, until, &span_ns), STEPS);
+	expect_after(&sw, c, STEPS, false);
+	for (int i = 0; i < times; i++) {
+		int64_t after_ns = 1 + (int64_t)rnd_below(&random, (uint64_t)span_ns);
+		int done = work_killed(c, after_ns, until, &ignored);
+
+		expect_after(&sw, c, done, true);
+	}
+}
+
+START_TEST(killed_at_ten_moments_of_an_upgrade)
+{
+	kill_somewhere(&upgrade, 10, 'u', (uint64_t)getpid());
+}
+END_TEST
+
+START_TEST(killed_at_ten_moments_while_folding)
+{
+	kill_somewhere(&folding, 10, 'g', (uint64_t)getpid());
+	kill_somewhere(&idle, 10, 'g', (uint64_t)getpid());
+}
+END_TEST
+
 int
 main(void)
 {
@@ -339,5 +433,7 @@ main(void)
 	tcase_add_test(tc, the_power_fails_while_folding);
 	tcase_add_test(tc, the_power_fails_while_folding_by_itself);
 	tcase_add_test(tc, the_power_fails_in_an_upgrade);
+	tcase_add_test(tc, killed_at_ten_moments_of_an_upgrade);
+	tcase_add_test(tc, killed_at_ten_moments_while_folding);
 	return unit_run(s);
 }
