@@ -24,9 +24,9 @@
 #include "base/err.h"
 #include "store/sqlite_int.h"
 
-#define CHECKPOINT_FRAMES 1536          /* 6 MiB of pages */
-#define RESERVE           (8ll << 20)   /* bytes set aside */
-#define LOG_KEEP          (8ull << 20)  /* bytes of log file that may stay */
+#define CHECKPOINT_FRAMES 1536         /* 6 MiB of pages */
+#define RESERVE           (8ll << 20)  /* bytes set aside */
+#define LOG_KEEP          (8ull << 20) /* bytes of log file that may stay */
 #define CUT_NS            (10 * NS_PER_S)
 #define LOG_MOST          (64ull << 20) /* it is cut at once */
 #define FRAME_HEADER      24

@@ -422,7 +422,7 @@ int
 main(void)
 {
 	Suite *s = suite_create("store_moves");
-	TCase *tc = unit_case(s, "moves");
+	TCase *tc = unit_case(s, "moves"), *kills = unit_case(s, "kills");
 
 	fault_install();
 	tcase_add_checked_fixture(tc, learn, forget);
@@ -433,7 +433,10 @@ main(void)
 	tcase_add_test(tc, the_power_fails_while_folding);
 	tcase_add_test(tc, the_power_fails_while_folding_by_itself);
 	tcase_add_test(tc, the_power_fails_in_an_upgrade);
-	tcase_add_test(tc, killed_at_ten_moments_of_an_upgrade);
-	tcase_add_test(tc, killed_at_ten_moments_while_folding);
+	tcase_add_checked_fixture(kills, learn, forget);
+	tcase_add_checked_fixture(kills, dir_make_quick, dir_remove);
+	tcase_set_timeout(kills, 300);
+	tcase_add_test(kills, killed_at_ten_moments_of_an_upgrade);
+	tcase_add_test(kills, killed_at_ten_moments_while_folding);
 	return unit_run(s);
 }
