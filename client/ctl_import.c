@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -482,6 +483,9 @@ ctl_do_import(struct ctl *c)
 	struct import *im;
 	int fd, rc;
 
+	/* Exports have the names of all namespaces. */
+	if (!ctl_given(c, OPT_NAMESPACE))
+		(void)setenv("WQ_NAMESPACE", "*", 0);
 	if ((rc = open_file(c, &fd)) || (rc = ctl_connect(c)))
 		return rc;
 	im = ctl_alloc(sizeof *im);

@@ -130,6 +130,7 @@ struct session {
 	struct account *accounts[2]; /* of its identity, of its namespace; NULL: no limits */
 	char space[NAMESPACE_NAME_MAX];
 	uint8_t space_n;    /* 0: in none */
+	bool whole;         /* imports: names what is in namespaces too */
 	uint64_t denied_id; /* DENIED: of the hello */
 };
 

@@ -66,6 +66,7 @@ op_unknown(struct service *svc, struct call *c)
 static enum status
 hello_status(struct service *svc, struct session *s, const struct req_hello *h, const char **why)
 {
+	bool whole = str_eq(h->namespace_, STR("*"));
 	const char *name;
 
 	*why = NULL;
@@ -73,11 +74,12 @@ hello_status(struct service *svc, struct session *s, const struct req_hello *h, 
 		*why = "this daemon speaks version 1 of the protocol";
 	else if (h->client.n > 0 && !key_valid(h->client))
 		*why = "the client name is no clean text";
-	else if (h->namespace_.n > 0 && !namespace_valid(h->namespace_))
+	else if (h->namespace_.n > 0 && !whole && !namespace_valid(h->namespace_))
 		*why = "no acceptable name of a namespace";
 	if (*why)
 		return ST_INVALID;
-	s->space_n = (uint8_t)h->namespace_.n;
+	s->whole = whole;
+	s->space_n = whole ? 0 : (uint8_t)h->namespace_.n;
 	if (s->space_n)
 		memcpy(s->space, h->namespace_.p, s->space_n);
 	if (h->token.n > 0) {
@@ -86,7 +88,8 @@ hello_status(struct service *svc, struct session *s, const struct req_hello *h, 
 			return ST_UNAUTHORIZED;
 		snprintf(s->id.token, sizeof s->id.token, "%s", name);
 	}
-	return access_compute(s) ? ST_OK : ST_UNAUTHORIZED;
+	return access_compute(s) && (!whole || (s->access.all & MAY_ADMIN)) ? ST_OK
+									    : ST_UNAUTHORIZED;
 }
 
 /* What there is a limit of, and the queue that a namespace always has. */

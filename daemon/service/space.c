@@ -143,7 +143,7 @@ space_imports(const struct session *s, struct request *r)
 {
 	const struct str *name;
 
-	if (!(of_import >> r->kind & 1) || s->space_n > 0 || !(s->access.all & MAY_ADMIN))
+	if (!s->whole || !(of_import >> r->kind & 1) || !(s->access.all & MAY_ADMIN))
 		return false;
 	name = request_completion(r);
 	if (name)

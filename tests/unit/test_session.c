@@ -491,7 +491,7 @@ END_TEST
 
 START_TEST(PRO_07_odd_names_are_invalid_in_every_look)
 {
-	static char slash[] = "a/b", none[] = "/b";
+	static char slash[] = "a/b";
 	Wq__V1__Job j;
 	Wq__V1__List l;
 	Wq__V1__History h;
@@ -512,8 +512,7 @@ START_TEST(PRO_07_odd_names_are_invalid_in_every_look)
 	h.key = bin(" x");
 	send_request(&a, 6, WQ__V1__REQUEST__OP_HISTORY, &h);
 	wq__v1__queue__init(&q);
-	/* With a namespace before the slash it is one that the owner may name there. */
-	q.queue = none;
+	q.queue = slash;
 	send_request(&a, 7, WQ__V1__REQUEST__OP_QUEUE_SHOW, &q);
 	ck_assert_int_eq(input(&a), 0);
 	for (uint64_t id = 2; id <= 7; id++)
