@@ -76,6 +76,12 @@ session_carry_in_(void *session, const struct carry_record *r, struct moment now
 }
 
 static void
+session_deaf_(void *session)
+{
+	session_deaf(session);
+}
+
+static void
 on_refused(void *ctx)
 {
 	struct daemon *d = ctx;
@@ -120,6 +126,7 @@ clients_protocol(struct daemon *d)
 		.expired = session_expired_,
 		.carry_out = session_carry_out_,
 		.carry_in = session_carry_in_,
+		.deaf = session_deaf_,
 		.refused = on_refused,
 		.not_secured = on_not_secured,
 	};

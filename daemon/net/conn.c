@@ -64,6 +64,14 @@ conn_gone(struct conn *c)
 	x_free(c);
 }
 
+static void
+conn_deaf(struct conn *c)
+{
+	if (!c->deaf && c->cs->cfg.protocol.deaf)
+		c->cs->cfg.protocol.deaf(c->session);
+	c->deaf = true;
+}
+
 /* Sends what the socket takes now. A peer that can't be written to may still have sent requests:
  * they are read to their end. */
 static void
@@ -71,8 +79,9 @@ conn_flush(struct conn *c)
 {
 	struct buf *out = c->cs->cfg.protocol.output(c->session);
 
-	if ((buf_len(out) > 0 || stream_unsent(&c->stream) > 0) && !c->deaf)
-		c->deaf = stream_send(&c->stream, out) < 0;
+	if ((buf_len(out) > 0 || stream_unsent(&c->stream) > 0) && !c->deaf &&
+		stream_send(&c->stream, out) < 0)
+		conn_deaf(c);
 	if (c->deaf)
 		buf_consume(out, buf_len(out));
 	if (buf_len(out) == 0 && out->cap > KEEP_MAX)
@@ -420,7 +429,7 @@ has_left_us(struct conn *c)
 	if (c->stuck)
 		return true;
 	c->stuck = true;
-	c->deaf = true;
+	conn_deaf(c);
 	return false;
 }
 

@@ -57,6 +57,8 @@ struct conn_protocol {
 	int (*carry_in)(void *session, const struct carry_record *r, struct moment now);
 	/* A TLS handshake failed, for this reason (borrowed). May be NULL. */
 	void (*not_secured)(void *ctx, const char *address, const char *why);
+	/* Its replies reach nobody any more; what the peer has sent is still to be taken. May be NULL. */
+	void (*deaf)(void *session);
 };
 
 struct conns_config {

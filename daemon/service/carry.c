@@ -28,6 +28,7 @@ enum {
 	SESSION_GROUPS,
 	SESSION_ADDRESS,
 	SESSION_WORKS_ON,
+	SESSION_WHOLE,
 };
 enum { TICKET_NUMBER = 1, TICKET_REQUEST, TICKET_KIND, TICKET_MADE_KEY };
 
@@ -64,6 +65,7 @@ session_carry_out(const struct session *s, struct carry_out *o)
 	carry_str(o, SESSION_CLIENT, str_from(s->client));
 	carry_str(o, SESSION_TOKEN, str_from(s->id.token));
 	carry_str(o, SESSION_SPACE, (struct str){ s->space, s->space_n });
+	carry_u64(o, SESSION_WHOLE, s->whole);
 	carry_i64(o, SESSION_DEADLINE, s->deadline_ns);
 	carry_u64(o, SESSION_SUBSCRIPTION, s->subscription);
 	carry_u64(o, SESSION_DENIED_ID, s->denied_id);
@@ -169,6 +171,7 @@ in_session(struct session *s, const struct carry_record *r, struct moment now)
 		space.n > sizeof s->space || state > SESSION_CLOSING)
 		return ERR_DAMAGED;
 	s->space_n = (uint8_t)space.n;
+	s->whole = carry_get_u64(r, SESSION_WHOLE, 0) != 0;
 	if (space.n && !s->svc->spaces)
 		space_begin(s->svc);
 	if (space.n)

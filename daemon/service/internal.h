@@ -120,6 +120,7 @@ struct session {
 	uint32_t in_flight; /* of all three */
 	size_t held_bytes;
 	size_t put_from;       /* length of the output when a reply was begun */
+	bool deaf;             /* its replies reach nobody */
 	bool paused;           /* the last look found it unwilling to be read */
 	int64_t deadline_ns;   /* boot time; INT64_MAX: none */
 	uint64_t subscription; /* ticket; 0: no worker */

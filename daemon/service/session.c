@@ -190,6 +190,13 @@ session_expired(struct session *s)
 	session_close(s);
 }
 
+void
+session_deaf(struct session *s)
+{
+	CHECK_OBJ(s, SESSION_MAGIC);
+	s->deaf = true;
+}
+
 /* ---- input ---- */
 
 /*
@@ -258,6 +265,28 @@ apply_allowed(struct session *s, struct gathered *g, struct call *c)
 		op_table[g->req.kind].fn(s->svc, c);
 }
 
+/* All that comes of it is a reply, which may be long. */
+static bool
+only_looks(enum request_kind kind)
+{
+	switch ((int)kind) {
+	case REQ_GET:
+	case REQ_LIST:
+	case REQ_HISTORY:
+	case REQ_QUEUE_SHOW:
+	case REQ_QUEUE_LIST:
+	case REQ_STAT:
+	case REQ_COMPLETION_SHOW:
+	case REQ_WATCH:
+	case REQ_BACKUP:
+	case REQ_CHECK:
+	case REQ_EXPORT:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static void
 apply(struct session *s, struct gathered *g, struct moment now)
 {
@@ -269,6 +298,8 @@ apply(struct session *s, struct gathered *g, struct moment now)
 	if (s->state == SESSION_HELLO && g->req.kind != REQ_HELLO) {
 		reply_status(s, g->req.id, ST_INVALID, "the first message must be hello");
 		session_close(s);
+	} else if (s->deaf && only_looks(g->req.kind)) {
+		/* Whoever has hung up with many of them on their way is no burden to others. */
 	} else if (g->why) {
 		reply_status(s, g->req.id, ST_INVALID, g->why);
 		if (s->state == SESSION_HELLO)
@@ -302,8 +333,10 @@ apply_plain(struct session *s, const struct gathered *g, struct moment now)
 
 /* What a request costs, in updates: one that looks at much is cheap to send, but not to answer. */
 static int
-cost(const struct request *r)
+cost(const struct session *s, const struct request *r)
 {
+	if (s->deaf && only_looks(r->kind))
+		return 1;
 	if (r->kind == REQ_UPDATE_BATCH)
 		return 1 + (int)r->batch.n;
 	return op_table[r->kind].cost;
@@ -365,7 +398,7 @@ apply_all(struct session *s, size_t n, struct moment now, struct budget *b)
 		if (i % ENGINE_AHEAD_MAX == 0)
 			look_ahead(s->svc, i, n < i + ENGINE_AHEAD_MAX ? n : i + ENGINE_AHEAD_MAX);
 		g = &s->svc->gathered[i++];
-		b->left -= cost(&g->req);
+		b->left -= cost(s, &g->req);
 		if (plain && apply_plain(s, g, now))
 			continue;
 		apply(s, g, now);

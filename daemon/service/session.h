@@ -59,5 +59,8 @@ session_deadline(const struct session *s);
 /* Called when that passed: answers TIMEOUT where possible and closes. */
 void
 session_expired(struct session *s);
+/* Its peer reads nothing any more: requests that only look are not carried out from now on. */
+void
+session_deaf(struct session *s);
 
 #endif
