@@ -52,12 +52,13 @@ conn_gone(struct conn *c)
 	cs->r->io_del(cs->r->ctx, c->reading);
 	cs->r->io_del(cs->r->ctx, c->writing);
 	cs->r->timer_del(cs->r->ctx, c->timer);
-	loop_task_cancel(&c->task);
 	list_del(&c->link);
 	cs->n--;
 	shake_over(c);
 	if (c->session)
 		cs->cfg.protocol.close(c->session, clock_now());
+	/* At the end: what closes may have told us that it has something to send. */
+	loop_task_cancel(&c->task);
 	stream_done(&c->stream);
 	buf_done(&c->in);
 	MAGIC_DONE(c);

@@ -44,6 +44,7 @@ static struct echo *last; /* the newest session */
 static int n_open, n_closed, n_refused, n_ticks, n_turns;
 static int64_t tick_seen;
 static size_t out_limit, n_lines;
+static bool last_words;
 static int64_t deadline;
 static char log_of_turn[64]; /* what came in which order */
 
@@ -82,6 +83,8 @@ echo_close(void *session, struct moment now)
 	(void)now;
 	if (last == e)
 		last = NULL;
+	if (last_words)
+		conn_output_ready(e->c);
 	buf_done(&e->out);
 	x_free(e);
 	n_closed++;
@@ -1060,6 +1063,27 @@ START_TEST(requests_of_a_paused_peer_that_hangs_up_are_taken)
 }
 END_TEST
 
+START_TEST(what_a_session_says_when_it_is_closed_comes_too_late)
+{
+	struct listener *ln = open_unix();
+	int peer = dial(sock);
+
+	last_words = true;
+	say(peer, "a\n");
+	EXPECT(peer, "a\n");
+	close(peer);
+	UNTIL(n_closed == 1);
+	/* Another connection has the memory now. */
+	peer = dial(sock);
+	say(peer, "b\n");
+	EXPECT(peer, "b\n");
+	close(peer);
+	UNTIL(n_closed == 2);
+	last_words = false;
+	listener_close(ln);
+}
+END_TEST
+
 START_TEST(requests_of_a_peer_that_is_gone_are_taken_all_the_same)
 {
 	int fd = pair();
@@ -1214,6 +1238,7 @@ main(void)
 	tcase_add_test(tc, more_to_do_comes_turn_by_turn_and_keeps_the_loop_awake);
 	tcase_add_test(tc, a_paused_peer_that_hangs_up_is_noticed);
 	tcase_add_test(tc, requests_of_a_paused_peer_that_hangs_up_are_taken);
+	tcase_add_test(tc, what_a_session_says_when_it_is_closed_comes_too_late);
 	tcase_add_test(tc, requests_of_a_peer_that_is_gone_are_taken_all_the_same);
 	tcase_add_test(tc, closing_sends_the_last_reply_first);
 	tcase_add_test(tc, a_deadline_expires_and_closes);
