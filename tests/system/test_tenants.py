@@ -386,4 +386,3 @@ def test_a_worker_program_is_the_user_that_runs_it(make_daemon, tmp, roles):
         c.update("k", 0, queue="q")
         last = until(lambda: (i := c.get("k", "q")) and i.last.outcome == pb.RUN_OUTCOME_DONE and i.last)
         assert last.output == b"65534"
-        assert c.stat()["worker_programs"] == 1
