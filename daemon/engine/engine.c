@@ -96,6 +96,7 @@ engine_init_parts(struct engine *e)
 	list_init(&e->all_subs);
 	list_init(&e->crews);
 	list_init(&e->all_waiters);
+	list_init(&e->inside);
 	list_init(&e->all_completions);
 	list_init(&e->wake);
 	list_init(&e->reviews);

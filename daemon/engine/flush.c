@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "base/err.h"
+#include "engine/inside.h"
 #include "engine/internal.h"
 
 static bool
@@ -22,8 +23,13 @@ own_job(struct ask *a)
 static void
 join(struct ask *a, enum wait_kind kind, enum job_event on, int64_t timeout_ns)
 {
-	struct wait_group **slot = wait_slot(a->j, on);
-	int err = slot ? wait_join(a, kind, slot, a->q, a->j, timeout_ns) : -ENOMEM;
+	struct wait_group **slot;
+	int err;
+
+	if (inside_refused(a, timeout_ns))
+		return;
+	slot = wait_slot(a->j, on);
+	err = slot ? wait_join(a, kind, slot, a->q, a->j, timeout_ns) : -ENOMEM;
 
 	if (err < 0)
 		ask_fail_err(a, err);
@@ -45,8 +51,13 @@ wait_coming(struct ask *a, enum job_event on, const struct op_wait *op, uint64_t
 static void
 flush_armed(struct ask *a, const struct op_flush *op)
 {
-	struct wait_group **slot = wait_slot(a->j, ON_FLUSH_NEXT);
-	int err = slot ? wait_join(a, W_FLUSH, slot, a->q, a->j, op->timeout_ns) : -ENOMEM;
+	struct wait_group **slot;
+	int err;
+
+	if (inside_refused(a, op->timeout_ns))
+		return;
+	slot = wait_slot(a->j, ON_FLUSH_NEXT);
+	err = slot ? wait_join(a, W_FLUSH, slot, a->q, a->j, op->timeout_ns) : -ENOMEM;
 
 	if (err < 0) {
 		ask_fail_err(a, err);

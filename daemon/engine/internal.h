@@ -278,6 +278,7 @@ queue_colour_join(struct queue *q);
 /* Runs that it may have going. */
 uint32_t
 queue_slots(const struct queue *q);
+
 /* The queue itself keeps its ready jobs back (they show as held). */
 bool
 queue_holds(const struct queue *q);

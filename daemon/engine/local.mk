@@ -13,6 +13,7 @@ daemon_libwqd_a_SOURCES += \
 	%reldir%/engine.c %reldir%/engine.h \
 	%reldir%/export.c %reldir%/export.h \
 	%reldir%/flush.c \
+	%reldir%/inside.c %reldir%/inside.h \
 	%reldir%/front.c %reldir%/front.h \
 	%reldir%/handler.h \
 	%reldir%/history.c \

@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "engine/inside.h"
 #include "engine/internal.h"
 
 #define DIRECT "(direct)"
@@ -243,6 +244,12 @@ queue_floor(const struct queue *q)
 	uint32_t slots = queue_slots(q);
 
 	return slots < POOL_FLOOR ? slots : POOL_FLOOR;
+}
+
+bool
+pool_runs_full(const struct engine *e, const struct queue *q)
+{
+	return q->pool && runs_full(e, q->pool) && !(q->s.reserve && q->pool->reserved == 0);
 }
 
 static struct queue *

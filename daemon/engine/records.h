@@ -162,6 +162,9 @@ struct waiter {
 	/* W_COMPLETION: the one it was given is given on should it go away unanswered, unless the
 	 * completion was closed since: then the numbers differ. 0: none. */
 	uint64_t took;
+	struct run
+		*from; /* without a limit, of a run of ours, for a job: that run, until it ends */
+	struct list inside; /* engine.inside, while `from` */
 };
 
 /*
@@ -319,6 +322,7 @@ struct run {
 	struct pool *pool;     /* that it counts in; NULL before the start */
 	struct tenant *tenant; /* the same; NULL: its queue has no such limit */
 	struct lease *lease;   /* NULL: no worker has it */
+	struct waiter *waits;  /* one of those it made, see inside.c; NULL: none */
 };
 
 /* ---- leases and workers: lease.c, worker.c ---- */
@@ -558,6 +562,7 @@ struct engine {
 	uint64_t fence;           /* token of the newest lease */
 	int64_t starved_until_ns; /* boot time; before it nothing is started, for want of memory */
 	struct list all_waiters;
+	struct list inside; /* struct waiter: one of each run that waits, see inside.c */
 	struct list all_completions;
 	struct list wake;   /* wait groups to be answered */
 	struct list purges; /* jobs whose records go */

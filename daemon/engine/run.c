@@ -18,6 +18,7 @@
 #include <errno.h>
 
 #include "base/alloc.h"
+#include "engine/inside.h"
 #include "engine/internal.h"
 
 /* ---- finding ---- */
@@ -108,6 +109,7 @@ job_run_free(struct engine *e, struct run *run)
 	}
 	pool_run_over(e, run);
 	tenant_run_over(e, run);
+	inside_run_over(run);
 	if (run->lease)
 		lease_free(e, run->lease);
 	payload_free(e, run->payload);

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "engine/inside.h"
 #include "engine/internal.h"
 
 /* ---- by ticket ---- */
@@ -171,6 +172,12 @@ group_merge(struct engine *e, struct wait_group **from, struct wait_group **to)
 	group_put(e, g);
 }
 
+bool
+waiter_awake(const struct waiter *w)
+{
+	return group_root(w->group)->awake;
+}
+
 /* ---- the groups of a job ---- */
 
 struct wait_group **
@@ -224,6 +231,7 @@ waiter_free(struct engine *e, struct waiter *w)
 	timer_del(&e->timeouts, &w->timer);
 	list_del(&w->link);
 	list_del(&w->all);
+	inside_left(w);
 	answer_drop(e, w->answer);
 	e->stats.waiters--;
 	MAGIC_DONE(w);
@@ -279,6 +287,9 @@ wait_join(struct ask *a, enum wait_kind kind, struct wait_group **slot, struct q
 	g->refs++;
 	list_append(&g->waiters, &w->link);
 	list_append(&e->all_waiters, &w->all);
+	list_init(&w->inside);
+	if (a->from && j && timeout_ns < 0)
+		inside_joined(e, w, a->from);
 	e->stats.waiters++;
 	return 0;
 }

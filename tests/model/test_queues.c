@@ -440,6 +440,93 @@ START_TEST(G11_queues_take_turns_under_the_limit_of_all)
 }
 END_TEST
 
+static uint64_t
+wait_from(struct rig *r, const char *from, const char *job, int64_t timeout_ns)
+{
+	struct op_wait op = { .job = rig_name(job), .timeout_ns = timeout_ns };
+
+	return rig_send(r, EV_WAIT, &op, rig_running(r, from)->token);
+}
+
+static void
+start_all(struct rig *r, const char *const *jobs)
+{
+	for (; *jobs; jobs++)
+		rig_update(r, *jobs, 0);
+}
+
+/* Runs that fill a queue and all wait for jobs of it would wait for ever: the last is refused. */
+START_TEST(a_full_queue_is_not_let_wait_for_itself)
+{
+	static const char *const one[] = { "one/a", "one/b", NULL };
+	static const char *const two[] = { "two/a", "two/b", "two/c", "two/d", NULL };
+	uint64_t w;
+	struct rig r;
+
+	rig_init(&r);
+	rig_queue_create(&r, "one", "handler=h max_active=1");
+	rig_queue_create(&r, "two", "handler=h max_active=2");
+	start_all(&r, one);
+	rig_expect(&r, wait_from(&r, "one/a", "one/b", -1), ST_REFUSED_LIMIT);
+	w = wait_from(&r, "one/a", "one/b", SEC);
+	rig_expect_waits(&r, w);
+	rig_finish(&r, "one/a");
+	rig_finish(&r, "one/b");
+	rig_expect(&r, w, ST_OK);
+	start_all(&r, two);
+	w = wait_from(&r, "two/a", "two/c", -1);
+	rig_expect_waits(&r, w);
+	rig_expect(&r, wait_from(&r, "two/b", "two/d", -1), ST_REFUSED_LIMIT);
+	rig_abandon(&r, w);
+	w = wait_from(&r, "two/b", "two/d", -1);
+	rig_expect_waits(&r, w);
+	rig_expect(&r, wait_from(&r, "two/a", "two/c", -1), ST_REFUSED_LIMIT);
+	rig_finish(&r, "two/a");
+	rig_finish(&r, "two/c");
+	rig_finish(&r, "two/d");
+	rig_expect(&r, w, ST_OK);
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(nor_are_all_runs_that_max_runs_allows)
+{
+	static const char *const jobs[] = { "p/a", "q/b", "p/c", "q/d", NULL };
+	struct engine_config cfg = ENGINE_CONFIG_DEFAULT;
+	struct op_flush now = { .now = true, .timeout_ns = -1, .job = rig_name("q/e") };
+	uint64_t w, v;
+	struct rig r;
+
+	cfg.max_runs = 2;
+	rig_init_config(&r, &cfg);
+	rig_queue_create(&r, "p", "handler=h");
+	rig_queue_create(&r, "q", "handler=h");
+	rig_queue_create(&r, "none", "");
+	start_all(&r, jobs);
+	ck_assert_uint_eq(rig_running_count(&r, "p") + rig_running_count(&r, "q"), 2);
+	w = wait_from(&r, "p/a", "q/d", -1);
+	rig_expect_waits(&r, w);
+	rig_expect(&r, wait_from(&r, "q/b", "p/c", -1), ST_REFUSED_LIMIT);
+	rig_update(&r, "q/e", SEC);
+	rig_expect(
+		&r, rig_send(&r, EV_FLUSH, &now, rig_running(&r, "q/b")->token), ST_REFUSED_LIMIT);
+	ck_assert_str_eq(rig_state(&r, "q/e"), "A");
+	/* What needs none of the two to end comes true. */
+	rig_update(&r, "none/f", SEC);
+	v = wait_from(&r, "q/b", "none/f", -1);
+	rig_pass(&r, SEC);
+	rig_expect(&r, v, ST_OK);
+	rig_finish(&r, "q/b");
+	while (!rig_answer(&r, w))
+		rig_finish(&r,
+			rig_running(&r, "p/c")           ? "p/c"
+				: rig_running(&r, "q/d") ? "q/d"
+							 : "q/e");
+	rig_expect(&r, w, ST_OK);
+	rig_done(&r);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -468,5 +555,7 @@ main(void)
 	tcase_add_test(tc, G11_one_queue_does_not_hold_another_back);
 	tcase_add_test(tc, G11_without_memory_starts_wait_and_nobody_spins);
 	tcase_add_test(tc, G11_queues_take_turns_under_the_limit_of_all);
+	tcase_add_test(tc, a_full_queue_is_not_let_wait_for_itself);
+	tcase_add_test(tc, nor_are_all_runs_that_max_runs_allows);
 	return unit_run(s);
 }
