@@ -201,7 +201,10 @@ feed_peek(const struct feed *f)
 static void
 free_chunks(struct list *chunks)
 {
-	list_each_safe(c, chunks, struct chunk, link) {
+	struct chunk *c;
+
+	/* Not by list_each: the head is in no chunk, and not aligned like one. */
+	while ((c = list_first(chunks, struct chunk, link)) != NULL) {
 		list_del(&c->link);
 		x_free(c);
 	}
