@@ -47,7 +47,9 @@ enum carry_kind {
 	CARRY_MEMBER, /* a worker program */
 	CARRY_SERVICE,
 	CARRY_SERVICE_COUNTER,
-	CARRY_END, /* without it the file is not whole */
+	CARRY_COALESCED, /* of stored jobs: a push that moves nothing is not stored */
+	CARRY_TURNS,     /* of workers in a queue */
+	CARRY_END,       /* without it the file is not whole */
 };
 
 /* ---- out ---- */

@@ -3,6 +3,7 @@
  * store says. See carry.h.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
@@ -173,6 +174,22 @@ in_extra(const struct reading *rd)
 	return 0;
 }
 
+static int
+in_coalesced(const struct reading *rd)
+{
+	struct str s = carry_get(rd->r, T_COALESCED_BY_ID);
+	struct engine *e = rd->e;
+
+	for (uint32_t i = 0; i < slab_top(&e->jobs); i++) {
+		struct job *j = job_live(e, i);
+		size_t id = j ? ids_of(&e->ids, i) : 0;
+
+		if (id > 0 && (id + 1) * sizeof j->coalesced <= s.n)
+			memcpy(&j->coalesced, s.p + id * sizeof j->coalesced, sizeof j->coalesced);
+	}
+	return 0;
+}
+
 /* ---- runs ---- */
 
 static void
@@ -220,6 +237,7 @@ carried_run_goes_on(struct engine *e, struct run *run)
 	pool_run_started(e, run, q, run->reserve);
 	/* Without memory it does not count. */
 	(void)tenant_run_started(e, run);
+	queue_changed(e, q);
 }
 
 /* ---- what is kept ---- */
@@ -450,6 +468,27 @@ in_lease(const struct reading *rd)
 	return lease_carry(rd->e, &l);
 }
 
+/* Who is next in the queue. */
+static int
+in_turns(const struct reading *rd)
+{
+	struct queue *q = queue_find(rd->e, carry_get(rd->r, T_QUEUE));
+	size_t n = carry_get_all(rd->r, T_TURNS_TICKET, NULL, 0);
+	struct str *v = n ? x_alloc(n * sizeof *v) : NULL;
+
+	if (v)
+		(void)carry_get_all(rd->r, T_TURNS_TICKET, v, n);
+	for (size_t i = 0; v && q && i < n; i++) {
+		uint64_t ticket = 0;
+
+		if (v[i].n == sizeof ticket)
+			memcpy(&ticket, v[i].p, sizeof ticket);
+		worker_goes_last(rd->e, q, ticket);
+	}
+	x_free(v);
+	return 0;
+}
+
 /* ---- all ---- */
 
 struct reader {
@@ -489,6 +528,7 @@ engine_carry_in(struct engine *e, struct moment now, const struct carry_in *in, 
 		{ CARRY_JOB, in_job, "a job" },
 		{ CARRY_EXTRA, in_extra, "more of a job" },
 		{ CARRY_RUN, in_run, "a run" },
+		{ CARRY_COALESCED, in_coalesced, "a job's counts" },
 		{ CARRY_RECORD, in_record, "the record of a run" },
 		{ CARRY_COMPLETION, in_completion, "a completion" },
 		{ CARRY_ANSWER, in_answer, "an answer" },
@@ -506,6 +546,7 @@ engine_carry_in_waiters(
 	static const struct reader readers[] = {
 		{ CARRY_SUB, in_sub, "a worker" },
 		{ CARRY_LEASE, in_lease, "a lease" },
+		{ CARRY_TURNS, in_turns, "the turns of workers" },
 		{ CARRY_WAITER, in_waiter, "one who waits" },
 	};
 

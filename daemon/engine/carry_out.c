@@ -2,6 +2,7 @@
  * What the store does not say of the engine, for the process after an exec. See
  * carry.h; read back by carry_in.c.
  */
+#include "base/alloc.h"
 #include "engine/carry_int.h"
 #include "engine/export.h"
 
@@ -192,6 +193,30 @@ put_run(struct carry_out *o, const struct job *j)
 	carry_end(o);
 }
 
+/* By number of the store. Without memory they are as the store has them: fewer. */
+static void
+put_coalesced(struct carry_out *o, const struct engine *e)
+{
+	uint32_t top = 0, *v;
+
+	for (uint32_t i = 0; i < slab_top(&e->jobs); i++)
+		if (job_live(e, i) && ids_of(&e->ids, i) > top)
+			top = ids_of(&e->ids, i);
+	v = top ? x_zalloc((top + 1) * sizeof *v) : NULL;
+	for (uint32_t i = 0; v && i < slab_top(&e->jobs); i++) {
+		const struct job *j = job_live(e, i);
+
+		if (j)
+			v[ids_of(&e->ids, i)] = j->coalesced;
+	}
+	carry_begin(o, CARRY_COALESCED);
+	if (v)
+		carry_bytes(o, T_COALESCED_BY_ID,
+			(struct str){ (const char *)v, (top + 1) * sizeof *v });
+	carry_end(o);
+	x_free(v);
+}
+
 /* ---- what is kept ---- */
 
 static void
@@ -364,6 +389,13 @@ put_workers(struct carry_out *o, const struct engine *e)
 	list_each(s, &e->all_subs, struct sub, all)
 		list_each(l, &s->leases, struct lease, of_sub)
 			put_lease(o, e, l);
+	list_each(q, &e->queues, struct queue, of_engine) {
+		carry_begin(o, CARRY_TURNS);
+		carry_str(o, T_QUEUE, q->name);
+		list_each(p, &q->takers, struct place, taker)
+			carry_u64(o, T_TURNS_TICKET, p->sub->ticket);
+		carry_end(o);
+	}
 	/* Nobody's: their holders were there before the daemon. */
 	for (size_t i = 0; i < e->lease_ends.n; i++) {
 		const struct lease *l =
@@ -391,6 +423,7 @@ engine_carry_out(const struct engine *e, struct moment now, struct carry_out *o)
 		put_extra(o, j);
 		put_run(o, j);
 	}
+	put_coalesced(o, e);
 	put_records(o, e);
 	put_completions(o, e);
 	put_answers(o, e, now);

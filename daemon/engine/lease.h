@@ -63,6 +63,9 @@ sub_map_init(struct map *m);
 /* By its subscription, or NULL. */
 struct sub *
 worker_find(const struct engine *e, uint64_t ticket);
+/* Its turn in the queue comes after all others, if it has credit. */
+void
+worker_goes_last(struct engine *e, struct queue *q, uint64_t ticket);
 /* Over an exec: as it was, but for its leases. 0 or a negative error. */
 struct worker_carried {
 	uint64_t ticket, given;

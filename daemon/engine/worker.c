@@ -221,6 +221,18 @@ sub_new(struct engine *e, uint64_t ticket, const struct op_subscribe *op)
 	return s;
 }
 
+void
+worker_goes_last(struct engine *e, struct queue *q, uint64_t ticket)
+{
+	struct sub *s = sub_find(e, ticket);
+	struct place *p = s ? place_of(s, q) : NULL;
+
+	if (!p || !list_linked(&p->taker))
+		return;
+	list_del(&p->taker);
+	list_append(&q->takers, &p->taker);
+}
+
 int
 worker_carry(struct engine *e, const struct worker_carried *from)
 {

@@ -9,7 +9,9 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/carry.h"
 #include "base/text.h"
+#include "engine/carry.h"
 #include "engine/engine.h"
 #include "recover.h"
 #include "store/writer.h"
@@ -47,6 +49,7 @@ struct player {
 	struct engine *engine;
 	struct store *store; /* a temporary one, when `commit` or `crash` is used */
 	char dir[64];
+	bool upgrades; /* one before each step */
 	struct moment now;
 	struct effects fx;
 	uint64_t next_ticket;
@@ -332,6 +335,49 @@ crash(struct player *p, int64_t gap_ns)
 		fail(p, "recovery: %s", err.detail);
 	engine_recovered(p->engine, p->now);
 	engine_verify(p->engine);
+}
+
+/* Another program goes on `gap` later: everything is committed, and the rest is carried over. */
+static void
+upgrade(struct player *p, int64_t gap_ns)
+{
+	struct engine_event tick = { .kind = EV_TICK };
+	const char *why = "";
+	struct store_error err;
+	struct recovered found;
+	struct carry_out o;
+	struct carry_in in;
+	struct str busy;
+
+	engine_hold(p->engine, true);
+	while (!engine_quiet(p->engine, &busy) && busy.n == 0)
+		engine_do(p, &tick);
+	if (busy.n > 0) {
+		engine_hold(p->engine, false);
+		return; /* refused, as by the daemon */
+	}
+	commit(p);
+	wq_assert(carry_out_new(&o) == 0);
+	engine_carry_out(p->engine, p->now, &o);
+	wq_assert(carry_finish(&o) == 0 && carry_in_open(&in, o.fd) == 0);
+	engine_free(p->engine);
+	p->store->ops->close(p->store);
+	p->store = NULL;
+	store_open(p);
+	new_engine(p);
+	p->now.boot_ns += gap_ns;
+	p->now.wall_ns += gap_ns;
+	if (recover(p->store, p->engine, p->now, NULL, NULL, &found, &err) < 0)
+		fail(p, "recovery: %s", err.detail);
+	if (engine_carry_in(p->engine, p->now, &in, &why) < 0)
+		fail(p, "carried over: %s", why);
+	engine_recovered(p->engine, p->now);
+	if (engine_carry_in_waiters(p->engine, p->now, &in, &why) < 0)
+		fail(p, "carried over: %s", why);
+	engine_verify(p->engine);
+	carry_in_close(&in);
+	carry_out_done(&o);
+	engine_do(p, &tick);
 }
 
 static void
@@ -769,6 +815,8 @@ perform(struct player *p, const struct step *st)
 		commit(p);
 	else if (strcmp(verb, "crash") == 0)
 		crash(p, st->n > 1 ? duration(p, st->words[1]) : 0);
+	else if (strcmp(verb, "upgrade") == 0)
+		upgrade(p, st->n > 1 ? duration(p, st->words[1]) : 0);
 	else if (!do_job(p, st, &ev) && !do_queue(p, st, &ev) && !do_completion(p, st, &ev) &&
 		!do_lease(p, st, &ev) && !do_worker(p, st, &ev))
 		fail(p, "unknown step '%s'", verb);
@@ -827,6 +875,8 @@ play(struct player *p, const struct step *st)
 				(long long)(p->seen[i].at_ns / NS_PER_MS), p->seen[i].what);
 	if (p->error)
 		return;
+	if (p->upgrades)
+		upgrade(p, 0);
 	perform(p, st);
 	if (st->n_expect && !agrees(p->answer, st->expect, st->n_expect))
 		fail(p, "answer is '%s'", p->answer[0] ? p->answer : "not there yet");
@@ -864,9 +914,13 @@ parse_step(struct player *p, char *line, struct step *st)
 }
 
 char *
-scenario_run(const struct scenario *sc)
+scenario_run(const struct scenario *sc, bool upgrades)
 {
-	struct player p = { .now = { BOOT_START, WALL_START }, .line = sc->line };
+	struct player p = {
+		.now = { BOOT_START, WALL_START },
+		.line = sc->line,
+		.upgrades = upgrades,
+	};
 	char *text = must_strdup(sc->text), *save = NULL;
 	struct step st;
 

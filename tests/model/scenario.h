@@ -16,6 +16,7 @@
 #ifndef WQD_TESTS_SCENARIO_H
 #define WQD_TESTS_SCENARIO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct scenario {
@@ -29,8 +30,9 @@ size_t
 scenarios_load(const char *path, struct scenario **out);
 void
 scenarios_free(struct scenario *v, size_t n);
-/* NULL when it went as written, else what did not (owned by the caller: x_free). */
+/* NULL when it went as written, else what did not (owned by the caller: x_free). `upgrades`: with another
+ * program in the daemon's place before each of its steps. */
 char *
-scenario_run(const struct scenario *sc);
+scenario_run(const struct scenario *sc, bool upgrades);
 
 #endif
