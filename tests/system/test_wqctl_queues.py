@@ -1,5 +1,6 @@
 """wqctl's verbs on queues and on the daemon itself."""
 import json
+import signal
 import subprocess
 
 import pytest
@@ -126,3 +127,29 @@ def test_daemon_that_dies_while_one_waits(wqd):
         wqd.kill9()
         got = json.loads(proc.stdout.read())
         assert proc.wait(60) == 8 and got["error"] == "NO_DAEMON" and wqd.address in got["message"]
+
+
+def test_a_drain_does_with_timers_what_it_is_told(make_daemon):
+    d = make_daemon(queue("q"))
+    for policy, armed, ran in (("keep", 1, 0), ("expedite", 0, 1), ("cancel", 0, 0)):
+        before = d.json("stat")["runs_done"]
+        d.json("update", "q/k", "1h")
+        d.json("drain", "q", "--timers", policy)
+        got = d.json("queue", "show", "q")
+        assert (got["armed"], got["draining"]) == (armed, False), policy
+        assert d.json("stat")["runs_done"] - before == ran, policy
+    assert d.json("drain", "q", "--timers", "none", check=2)["error"] == "USAGE"
+
+
+def test_a_drain_that_is_interrupted_is_undone(make_daemon):
+    d = make_daemon(handler("nap", "/bin/sleep", "60") + queue("q", handler="nap"))
+    d.json("update", "q/k", "0")
+    until(lambda: d.json("get", "q/k")["state"] == "running")
+    with subprocess.Popen([str(WQCTL), "--server", d.address, "drain", "q"]) as proc:
+        until(lambda: d.json("queue", "show", "q")["draining"])
+        assert d.json("update", "q/new", "1h", check=4)["outcome"] == "REFUSED_DRAINING"
+        proc.send_signal(signal.SIGINT)
+        assert proc.wait(60) != 0
+    until(lambda: not d.json("queue", "show", "q")["draining"])
+    assert d.json("update", "q/new", "1h")["outcome"] == "CREATED"
+    d.json("cancel", "q/k", "--kill")
