@@ -349,9 +349,12 @@ get_result(const uint8_t *p, const uint8_t *end, struct hot_reply *out)
 bool
 hot_get_results(const struct hot_reply *r, struct hot_reply *out)
 {
-	const uint8_t *p = r->results.p, *end = p + r->results.n;
+	const uint8_t *p = r->results.p, *end;
 	uint64_t n;
 
+	if (r->n_results == 0)
+		return true;
+	end = p + r->results.n;
 	for (size_t i = 0; i < r->n_results; i++, p += n) {
 		p = get_varint(p + 1, end, &n);
 		MUST(p && n <= (uint64_t)(end - p)); /* counted */
