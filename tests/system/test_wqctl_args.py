@@ -78,7 +78,8 @@ def test_usage_errors_name_what_is_wrong(args, words):
     assert words in done.stderr and done.stderr.count("\n") == 1, done.stderr
     if "no address" not in words:
         assert "see 'wqctl help" in done.stderr
-    done = ctl(*args, "--json") if "--timeout" != (args or [""])[-1] else ctl("--json", *args)
+    last = not {"--timeout", "-j", "--"} & set(args)  # behind these it would be something else
+    done = ctl(*args, "--json") if last else ctl("--json", *args)
     if args[1:2] == ["--json=yes"]:
         return
     error = json.loads(done.stdout)
@@ -178,7 +179,7 @@ def fake(tmp):
 
 
 def test_completion_offers_verbs_options_and_words(fake):
-    assert complete("wqctl up", "wqctl", "up", path=fake) == ["update"]
+    assert complete("wqctl up", "wqctl", "up", path=fake) == ["update", "upgrade"]
     assert set(complete("wqctl ", "wqctl", "", path=fake)) == {v.split()[0] for v in verbs()}
     assert complete("wqctl queue s", "wqctl", "queue", "s", path=fake) == ["set", "show"]
     assert complete("wqctl update a --mo", "wqctl", "update", "a", "--mo", path=fake) == ["--mode"]
