@@ -47,7 +47,10 @@ bench_pin(int core)
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
-	CPU_SET((unsigned)core, &set);
+	for (unsigned i = 0; core < 0 && i < CPU_SETSIZE; i++)
+		CPU_SET(i, &set);
+	if (core >= 0)
+		CPU_SET((unsigned)core, &set);
 	if (sched_setaffinity(0, sizeof set, &set) < 0)
 		fprintf(stderr, "not pinned to core %d: %s\n", core, strerror(errno));
 }

@@ -19,7 +19,7 @@ int64_t
 bench_now_ns(void);
 __attribute__((noreturn, format(printf, 1, 2))) void
 bench_die(const char *fmt, ...);
-/* This thread, and children that it starts from now on, on one core; no such core: any. */
+/* This thread, and children that it starts from now on, on one core; -1, or no such core: any. */
 void
 bench_pin(int core);
 

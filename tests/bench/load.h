@@ -17,6 +17,7 @@ struct server {
 	const char *name;
 	const char *path; /* or port, for bench_connect */
 	pid_t pid;
+	int core; /* it runs on; -1: any */
 	uint64_t random;
 	uint64_t n_keys;
 	uint64_t next; /* a request's number */

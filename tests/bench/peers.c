@@ -68,7 +68,7 @@ echo_start(struct server *s, const char *kind, const char *path, size_t request,
 		.take = echo_take,
 		.reply_size = reply,
 	};
-	s->pid = bench_spawn(0, argv);
+	s->pid = bench_spawn(s->core, argv);
 }
 
 /* ---- wqd ---- */
@@ -100,7 +100,7 @@ wqd_start_level(struct server *s, const char *program, const char *dir, const ch
 	wqd_generator(s, n_jobs);
 	s->path = join(dir, "/wqd.sock");
 	wqd_use(s, WQD_FILL);
-	s->pid = bench_spawn(0, argv);
+	s->pid = bench_spawn(s->core, argv);
 	if (n_jobs > 0)
 		load_fill(s, (n_jobs + UPDATES_PER_BATCH - 1) / UPDATES_PER_BATCH, 4);
 	wqd_use(s, WQD_UPDATE);
