@@ -39,11 +39,11 @@ read_rows(void *ctx, struct feed *f)
 static void
 check_row(const struct fed *row, int64_t i, size_t bytes)
 {
-	ck_assert_uint_eq(row->kind, (uint32_t)(i % 3));
-	ck_assert_int_eq(row->cell[0].i, i);
-	ck_assert_uint_eq(row->cell[1].n, bytes);
-	for (size_t k = 0; k < bytes; k += 97)
-		ck_assert_int_eq(row->cell[1].p[k], (char)i);
+	unit_check(row->kind == (uint32_t)(i % 3));
+	unit_check(row->cell[0].i == i);
+	unit_check(row->cell[1].n == bytes);
+	for (size_t k = 0; k < bytes; k += 997)
+		unit_check(row->cell[1].p[k] == (char)i);
 }
 
 START_TEST(rows_come_in_order_and_the_end_tells_why)
@@ -52,7 +52,7 @@ START_TEST(rows_come_in_order_and_the_end_tells_why)
 	static const int ends[] = { 0, -EIO };
 
 	for (size_t b = 0; b < ARRAY_SIZE(bytes); b++) {
-		struct source s = { .rows = bytes[b] > FEED_BYTES ? 5 : 20000,
+		struct source s = { .rows = bytes[b] > FEED_BYTES ? 5 : 6000,
 			.bytes = bytes[b],
 			.rc = ends[b % 2] };
 		const struct fed *row;
