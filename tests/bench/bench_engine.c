@@ -476,12 +476,16 @@ main(int argc, char **argv)
 {
 	struct engine_config cfg = ENGINE_CONFIG_DEFAULT;
 	uint64_t n = bench_count(argc, argv, 100000);
+	struct queue_settings s;
 	uint64_t before;
 
 	cfg.max_jobs = 2 * n;
 	cfg.turn_budget = TURN_BUDGET;
 	wq_assert(engine_new(&cfg, &e) == 0);
 	effects_init(&fx);
+	queue_settings_default(&s);
+	s.max_jobs = cfg.max_jobs;
+	wq_assert(engine_configure_queue(e, now, STR("default"), &s, &fx) == 0);
 	before = resident_bytes();
 	insert_all(n);
 	/* Key and all: 16 bytes of it are the key. */

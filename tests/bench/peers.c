@@ -123,12 +123,18 @@ static const char redis_fill[] =
 static char redis_sha[41];
 
 static size_t
-redis_put(struct server *s, uint8_t *dst)
+redis_put_key(struct server *s, uint8_t *dst, uint64_t key)
 {
 	return (size_t)snprintf((char *)dst, REQUEST_MAX,
 		"*5\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$16\r\n%016llu\r\n$7\r\n%07llu\r\n",
-		redis_sha, (unsigned long long)bench_below(&s->random, s->n_keys),
+		redis_sha, (unsigned long long)key,
 		(unsigned long long)(3600000 + bench_below(&s->random, 1 << 20)));
+}
+
+static size_t
+redis_put(struct server *s, uint8_t *dst)
+{
+	return redis_put_key(s, dst, bench_below(&s->random, s->n_keys));
 }
 
 static size_t
@@ -145,6 +151,31 @@ line_take(struct server *s, const uint8_t *p, size_t n, size_t *used)
 	}
 	*used = at;
 	return count;
+}
+
+/* Cancel and queue: the job is taken away, the next request makes it again. */
+static uint64_t again_key;
+static bool again_cancelled;
+
+static size_t
+redis_put_again(struct server *s, uint8_t *dst)
+{
+	static const char cancel[] = "redis.call('DEL','j:'..KEYS[1]);"
+				     "redis.call('ZREM','due',KEYS[1]);return 1";
+	again_cancelled = !again_cancelled;
+	if (!again_cancelled)
+		return redis_put_key(s, dst, again_key);
+	again_key = bench_below(&s->random, s->n_keys);
+	return (size_t)snprintf((char *)dst, REQUEST_MAX,
+		"*4\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$16\r\n%016llu\r\n",
+		sizeof cancel - 1, cancel, (unsigned long long)again_key);
+}
+
+void
+redis_use_again(struct server *s)
+{
+	again_cancelled = false;
+	s->put = redis_put_again;
 }
 
 static void
@@ -207,6 +238,38 @@ redis_start_sync(struct server *s, const char *dir, uint64_t n_jobs, bool sync)
 }
 
 /* ---- beanstalkd ---- */
+
+/* One at a time: the job that was put last is deleted, then put anew. */
+static unsigned long long again_id;
+
+static size_t
+beanstalkd_put_again(struct server *s, uint8_t *dst)
+{
+	(void)s;
+	again_cancelled = !again_cancelled;
+	if (again_cancelled && again_id > 0)
+		return (size_t)snprintf((char *)dst, REQUEST_MAX, "delete %llu\r\n", again_id);
+	memcpy(dst, "put 0 100000 60 4\r\njobs\r\n", 25);
+	return 25;
+}
+
+static size_t
+beanstalkd_take_again(struct server *s, const uint8_t *p, size_t n, size_t *used)
+{
+	size_t count = line_take(s, p, n, used);
+
+	if (count > 0 && n > 9 && p[0] == 'I')
+		again_id = strtoull((const char *)p + 9, NULL, 10);
+	return count;
+}
+
+void
+beanstalkd_use_again(struct server *s)
+{
+	again_cancelled = false;
+	s->put = beanstalkd_put_again;
+	s->take = beanstalkd_take_again;
+}
 
 static size_t
 beanstalkd_put_fill(struct server *s, uint8_t *dst)

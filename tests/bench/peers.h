@@ -34,4 +34,11 @@ redis_start_sync(struct server *s, const char *dir, uint64_t n_jobs, bool sync);
 bool
 beanstalkd_start_sync(struct server *s, const char *dir, uint64_t n_jobs, bool sync);
 
+/* From now on requests cancel a job and queue it again, in turn, one at a time on one connection:
+ * Redis by two scripts, beanstalkd by delete and put. */
+void
+redis_use_again(struct server *s);
+void
+beanstalkd_use_again(struct server *s);
+
 #endif
