@@ -3,6 +3,7 @@
 #include "worker.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -67,17 +68,27 @@ seed(wq_t *wq)
 	return 0;
 }
 
+/* Of the wq_connect or wq_new that failed last. */
+static _Thread_local char connect_message[MESSAGE_MAX];
+
 int
 wq_new(const char *server, wq_t **out)
 {
 	wq_t *wq = mem_zalloc(sizeof *wq);
+	const char *bad;
 	int err;
 
+	connect_message[0] = '\0';
 	if (!wq)
 		return -ENOMEM;
 	wq->magic = WQ_MAGIC;
 	link_init(&wq->link);
-	options_default(&wq->opt);
+	bad = options_default(&wq->opt);
+	if (bad) {
+		snprintf(connect_message, sizeof connect_message, "%s: the value is too long", bad);
+		mem_free(wq);
+		return WQ_ERR_OPTION;
+	}
 	err = address_parse(server, &wq->addr);
 	if (err == 0)
 		err = seed(wq);
@@ -105,16 +116,12 @@ connect_over(const wq_t *wq, const void *arg)
 	return l->state == LINK_UP || (l->last_error < 0 && l->last_error != -EAGAIN);
 }
 
-/* Of the wq_connect that failed last. */
-static _Thread_local char connect_message[MESSAGE_MAX];
-
 int
 wq_connect(const char *server, const char *options, wq_t **out)
 {
 	wq_t *wq;
 	int err = wq_new(server, &wq);
 
-	connect_message[0] = '\0';
 	if (err < 0)
 		return err;
 	err = options_set_list(&wq->opt, options);

@@ -194,39 +194,48 @@ clean_name(char dst[OPTION_CLIENT_MAX + 1], const char *name)
 	dst[n] = '\0';
 }
 
-/* A value that is no good counts as none: it is the environment's, not the caller's. */
-static void
-from_environment(struct options *o, const char *variable, const char *option)
+/* Values of the environment for options that are not given; each fits, or is refused. */
+static const char *
+from_environment(struct options *o)
 {
-	const char *value = secure_getenv(variable);
+	static const struct {
+		const char *variable, *option;
+	} of[] = {
+		{ "WQ_TLS_CA", "tls_ca" },
+		{ "WQ_TLS_CERT", "tls_cert" },
+		{ "WQ_TLS_KEY", "tls_key" },
+		{ "WQ_TOKEN_FILE", "token_file" },
+		{ "WQ_NAMESPACE", "namespace" },
+	};
 
-	if (value)
-		(void)options_set(o, option, value);
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		const char *value = secure_getenv(of[i].variable);
+
+		if (value && options_set(o, of[i].option, value) < 0)
+			return of[i].variable;
+	}
+	return NULL;
 }
 
-/* What the process says of itself. */
-static void
+/* What the process says of itself. A run's token that is no good counts as none: it is not the user's. */
+static const char *
 from_process(struct options *o)
 {
 	const char *token = secure_getenv("WQ_RUN_TOKEN");
 
-	from_environment(o, "WQ_TLS_CA", "tls_ca");
-	from_environment(o, "WQ_TLS_CERT", "tls_cert");
-	from_environment(o, "WQ_TLS_KEY", "tls_key");
-	from_environment(o, "WQ_TOKEN_FILE", "token_file");
-	from_environment(o, "WQ_NAMESPACE", "namespace");
 	if (program_invocation_short_name)
 		clean_name(o->client, program_invocation_short_name);
 	if (token && options_set(o, "run_token", token) < 0)
 		o->run_token = 0;
+	return from_environment(o);
 }
 
-void
+const char *
 options_default(struct options *o)
 {
 	*o = (struct options){ 0 };
 	for (size_t i = 0; i < option_count; i++)
 		if (option_table[i].def[0] != '<')
 			MUST(set_row(o, &option_table[i], option_table[i].def) == 0);
-	from_process(o);
+	return from_process(o);
 }

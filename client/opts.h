@@ -45,7 +45,8 @@ struct option_row {
 extern const struct option_row option_table[];
 extern const size_t option_count;
 
-void
+/* NULL, or the variable of the environment whose value is too long to be one. */
+const char *
 options_default(struct options *o);
 /* 0 or WQ_ERR_OPTION, and `o` is as it was. */
 int

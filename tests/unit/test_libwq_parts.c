@@ -143,6 +143,12 @@ START_TEST(options_have_their_documented_defaults)
 	options_default(&o);
 	ck_assert_uint_eq(o.run_token, 0);
 	unsetenv("WQ_RUN_TOKEN");
+	setenv("WQ_NAMESPACE", "a-namespace-of-32-bytes.........", 1);
+	ck_assert_ptr_null(options_default(&o));
+	ck_assert_uint_eq(strlen(o.space), 32);
+	setenv("WQ_NAMESPACE", "a-namespace-of-33-bytes..........", 1);
+	ck_assert_str_eq(options_default(&o), "WQ_NAMESPACE");
+	unsetenv("WQ_NAMESPACE");
 }
 END_TEST
 
