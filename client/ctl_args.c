@@ -132,6 +132,9 @@ set_option(struct ctl *c, const struct ctl_option *o, const char *text)
 	if (wrong && o->kind == KIND_NUMBER && o->max < INT64_MAX)
 		return ctl_usage(c, "--%s: '%s' %s (%lld to %lld)", o->name, text, wrong,
 			(long long)o->min, (long long)o->max);
+	if (wrong && o->kind == KIND_NUMBER)
+		return ctl_usage(
+			c, "--%s: '%s' %s (%lld or more)", o->name, text, wrong, (long long)o->min);
 	if (wrong)
 		return ctl_usage(c, "--%s: '%s' %s", o->name, text, wrong);
 	v->text = text;

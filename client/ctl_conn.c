@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ctl_out.h"
 
@@ -41,6 +42,23 @@ give_environment(const struct ctl *c)
 }
 
 /*
+ * What of the options no address is to blame for: said before, or it would look like a daemon that
+ * is not there. The token's file may be a pipe, so it is not opened here.
+ */
+static int
+check_options(struct ctl *c)
+{
+	const char *token = getenv("WQ_TOKEN_FILE"), *cert = getenv("WQ_TLS_CERT");
+
+	if (ctl_given(c, OPT_TLS_KEY) && !(cert && *cert))
+		return ctl_usage(c, "--tls-key needs --tls-cert");
+	if (token && *token && access(token, R_OK) < 0)
+		return ctl_error(c, CTL_FAILED, wq_error_word(-errno),
+			"cannot read the token from %s: %s", token, strerror(errno));
+	return 0;
+}
+
+/*
  * No reconnecting: an answer that comes after the daemon went away and came back would be about
  * another time than the one asked about.
  *
@@ -52,6 +70,7 @@ ctl_connect(struct ctl *c)
 {
 	int timeout = c->verb->waits ? 0 : ctl_wait_ms(c);
 	int connect = timeout > 0 && timeout < CONNECT_MS ? timeout : CONNECT_MS;
+	const char *space;
 	char options[160];
 	int rc;
 
@@ -60,6 +79,10 @@ ctl_connect(struct ctl *c)
 		c->reconnects ? "yes" : "no", c->reconnects ? "yes" : "no", connect,
 		timeout > 0 ? timeout : REPLY_MS, ctl_given(c, OPT_INSECURE) ? "yes" : "no");
 	give_environment(c);
+	space = getenv("WQ_NAMESPACE");
+	rc = check_options(c);
+	if (rc)
+		return rc;
 	rc = wq_connect(c->server, options, &c->wq);
 	if (rc == 0)
 		return 0;
@@ -69,8 +92,13 @@ ctl_connect(struct ctl *c)
 			"'%s' is no address (unix:PATH, tcp://HOST:PORT or tls://HOST:PORT)",
 			c->server);
 	if (rc == WQ_ERR_TLS || rc == WQ_ERR_UNTRUSTED || rc == WQ_ERR_WRONG_NAME ||
-		rc == WQ_ERR_EXPIRED)
+		rc == WQ_ERR_EXPIRED || rc == WQ_ERR_OPTION)
 		return ctl_error(c, CTL_FAILED, wq_error_word(rc), "%s", wq_message(NULL));
+	if (rc == -WQ_INVALID && space && *space)
+		return ctl_error(c, CTL_FAILED, wq_error_word(rc),
+			"%s: '%s' is no name of a namespace: 1 to 32 letters, digits and _ . -, "
+			"the first a letter or digit",
+			c->server, space);
 	if (rc == -ENOMEM || rc == WQ_ERR_UNSUPPORTED)
 		return ctl_error(
 			c, CTL_FAILED, wq_error_word(rc), "%s: %s", c->server, wq_strerror(rc));

@@ -14,14 +14,20 @@
 
 /* ---- text ---- */
 
-/* `text` from `column` on, its further lines indented so; ends the line. */
+/* `text` from `column` on, its further lines indented so, line ends kept; ends the line. */
 static void
 put_wrapped(const char *text, size_t column, size_t indent)
 {
 	size_t len;
 
 	for (; *text; text += len + (text[len] == ' ')) {
-		len = strcspn(text, " ");
+		if (*text == '\n') {
+			putchar('\n');
+			column = 0;
+			len = 1;
+			continue;
+		}
+		len = strcspn(text, " \n");
 		if (column + 1 + len > WIDTH && column > indent) {
 			printf("\n%*s", (int)indent, "");
 			column = indent;

@@ -371,8 +371,12 @@ take_line(struct import *im, const char *line, size_t len)
 	if (json_is_object(j)) {
 		take_object(im, j, len);
 	} else {
-		wrong(im, j ? "no JSON object" : err.text);
-		im->stop |= im->exported_ms < 0;
+		if (im->exported_ms < 0) {
+			wrong(im, "no export of wqd begins like this");
+			im->stop = true;
+		} else {
+			wrong(im, j ? "no JSON object" : err.text);
+		}
 	}
 	json_decref(j);
 }

@@ -160,6 +160,11 @@ take_settings(struct ctl *c, struct settings *s)
 		copy = ctl_strdup(c->arg[i]);
 		copy[equals - c->arg[i]] = '\0';
 		s->text[s->n] = copy;
+		for (size_t j = 0; j < s->n; j++)
+			if (strcmp(s->names[j], copy) == 0) {
+				s->n++;
+				return ctl_usage(c, "%s is given twice", copy);
+			}
 		s->names[s->n] = copy;
 		s->values[s->n++] = copy + (equals - c->arg[i]) + 1;
 	}

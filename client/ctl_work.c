@@ -43,6 +43,8 @@ put_end(struct slot *s, const char *outcome)
 			printf(", not started: %s", strerror(s->start_error));
 		else if (ch->signal)
 			printf(", signal %d", ch->signal);
+		else if (ch->exit_code < 0)
+			printf(", no answer");
 		else
 			printf(", exit %d", ch->exit_code);
 		printf("  took %lld.%03llds\n", (long long)s->took_ms / 1000,

@@ -89,10 +89,11 @@ on_ctrl(BIO *b, int cmd, long num, void *ptr)
 
 /* ---- life ---- */
 
+/* The first that was said is the cause; those behind it only say where it was met. */
 static const char *
 complaint(void)
 {
-	unsigned long e = ERR_peek_last_error();
+	unsigned long e = ERR_peek_error();
 	const char *s = NULL;
 
 	if (ERR_SYSTEM_ERROR(e))
@@ -141,15 +142,23 @@ static int
 load_own(struct tls *t, const struct tls_options *o)
 {
 	/* One file may hold both. */
+	static const char no_key[] = " (its private key is looked for there: no tls_key is given)";
 	const char *key = *o->key ? o->key : o->cert;
+	size_t n;
+	int err;
 
 	if (!*o->cert)
 		return 0;
 	if (SSL_CTX_use_certificate_chain_file(t->ctx, o->cert) != 1)
 		return bad_file(t, o->cert);
 	if (SSL_CTX_use_PrivateKey_file(t->ctx, key, SSL_FILETYPE_PEM) != 1 ||
-		SSL_CTX_check_private_key(t->ctx) != 1)
-		return bad_file(t, key);
+		SSL_CTX_check_private_key(t->ctx) != 1) {
+		err = bad_file(t, key);
+		n = strlen(t->why);
+		if (!*o->key)
+			snprintf(t->why + n, sizeof t->why - n, "%s", no_key);
+		return err;
+	}
 	return 0;
 }
 

@@ -253,7 +253,9 @@ def test_tls_06_a_token_comes_from_a_file_and_shows_nowhere(make_daemon, tokens,
     done = p.d.ctl(*server, "--json", "update", "k", "1m")
     assert done.returncode == 5 and '"error":"UNAUTHORIZED"' in done.stdout
     done = p.d.ctl(*server, "--token-file", "/nowhere", "ping")
-    assert done.returncode != 0
+    assert done.returncode == 1 and "cannot read the token from /nowhere" in done.stderr
+    done = p.d.ctl(*server, "--token-file", mine, "--namespace", "a b", "ping")
+    assert done.returncode == 1 and "'a b' is no name of a namespace" in done.stderr
     everything = p.d.text() + "".join(
         p.d.ctl(*a).stdout for a in (("list",), ("queue", "list"), ("stat",), ("--json", "list")))
     assert TOKENS["ci"] not in everything

@@ -299,6 +299,8 @@ def test_what_is_no_export_is_not_imported(wqd, tmp, text):
     (tmp / "x").write_text(text)
     done = wqd.ctl("import", tmp / "x", check=1)
     assert done.stderr.startswith("wqctl: line ") and "brought in 0 jobs" in done.stdout
+    if text.strip() and "wqd-export" not in text:
+        assert done.stderr == "wqctl: line 1: no export of wqd begins like this\n"
     assert wqd.ctl("import", tmp / "none").returncode == 1
 
 

@@ -183,7 +183,9 @@ def test_tls_03_files_that_are_no_good_are_named(secure, ca):
     for option in ("--tls-ca", "--tls-cert"):
         done = secure.ctl(option, "/nowhere/x.pem", "--json", "ping", ca=ca)
         assert done.returncode == 1 and '"error":"TLS"' in done.stdout
-        assert "/nowhere/x.pem" in done.stdout
+        assert "/nowhere/x.pem: No such file" in done.stdout
+    done = secure.ctl("--tls-cert", ca.cert, "--json", "ping", ca=ca)
+    assert done.returncode == 1 and "its private key is looked for there" in done.stdout
 
 
 def test_a_plain_client_and_a_tls_port_do_not_understand_each_other(secure, ca):

@@ -47,8 +47,8 @@ USAGE = [
     (["cancel", "k", "--wait", "--kill"], "exclude each other"),
     (["flush"], "TARGET or --queue"),
     (["flush", "--queue", "q", "--now"], "--now is for one job"),
-    (["wait", "k", "--generation", "0"], "out of range"),
-    (["wait", "k", "--generation", "-1"], "is not a number"),
+    (["wait", "k", "--generation", "0"], "'0' is out of range (1 or more)"),
+    (["wait", "k", "--generation", "-1"], "'-1' is not a number (1 or more)"),
     (["list", "--state", "asleep"], "'asleep' is not one of"),
     (["list", "--limit", "99999999999999999999"], "is not a number"),
     (["list", "q", "--queue", "r"], "exclude each other"),
@@ -56,6 +56,8 @@ USAGE = [
     (["history"], "TARGET or --queue"),
     (["queue", "set", "q", "max_active"], "'max_active' is not NAME=VALUE"),
     (["queue", "set", "q", "=4"], "'=4' is not NAME=VALUE"),
+    (["queue", "set", "q", "slack=1s", "rate=0", "slack=2s"], "slack is given twice"),
+    (["ping", "--tls-key", "/k.pem"], "--tls-key needs --tls-cert"),
     (["bench", "--pipeline", "0"], "(1 to 4096)"),
     (["ping", "--frobnicate"], "there is no option '--frobnicate'"),
     (["ping", "-x"], "there is no option -x"),
@@ -121,6 +123,18 @@ def verbs():
     return [line.split("|")[0] for line in out.splitlines()][1:]
 
 
+def test_what_no_daemon_is_to_blame_for_is_told_as_what_it_is(tmp):
+    done = ctl("--json", "--token-file", "/nowhere", "ping")
+    assert done.returncode == 1 and '"error":"ENOENT"' in done.stdout
+    assert "cannot read the token from /nowhere" in done.stdout
+    for args, env, word in ((["--namespace", "n" * 33], {}, "WQ_NAMESPACE"),
+                            ([], {"WQ_NAMESPACE": "n" * 33}, "WQ_NAMESPACE"),
+                            ([], {"WQ_TLS_CA": "/" + "a" * 1023}, "WQ_TLS_CA")):
+        done = ctl("--json", *args, "ping", env=env)
+        assert done.returncode == 1 and '"error":"OPTION"' in done.stdout, done
+        assert f"{word}: the value is too long" in done.stdout
+
+
 def test_every_verb_has_help():
     whole = ctl("help")
     assert whole.returncode == 0 and whole.stdout == ctl("--help").stdout == ctl("-h").stdout
@@ -131,6 +145,10 @@ def test_every_verb_has_help():
         assert done.returncode == 0 and f"usage: wqctl {verb}" in done.stdout
         assert ctl(*verb.split(), "--help").stdout == done.stdout
         assert max(map(len, done.stdout.splitlines())) <= 80
+        # Behind the summary's line a line ends where the next word would not fit.
+        words = done.stdout.split("\n\nOptions")[0].split("\n\n", 1)[1].partition("\n")[2]
+        for line, after in re.findall(r"(.+)\n(?=(\S+))", words):
+            assert len(f"{line} {after}") > 80, (verb, line)
     assert "dump-man" not in whole.stdout
 
 

@@ -208,6 +208,9 @@ def test_lines_a_program_that_dies_or_talks_nonsense_failed_its_job(make_daemon)
         c.update("pid", 0, queue="q")
         assert w.line()["outcome"] == "done"
         assert w.stop()[0] == 0
+        c.update("odd", 0, queue="q")
+        done = d.ctl("work", "q", "--once", "--lines", "fields", "--", "sh", "-c", "read l; echo odd")
+        assert done.returncode == 6 and "failed, no answer  took" in done.stdout
 
 
 def test_lines_a_lost_lease_ends_the_program(make_daemon):
