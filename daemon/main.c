@@ -122,6 +122,23 @@ find_exe(char *dst, size_t size)
 	return dst;
 }
 
+/* Options that say what is done instead of serving: one of them can be meant. */
+static bool
+is_action(int option)
+{
+	switch (option) {
+	case OPT_CHECK:
+	case OPT_DUMP:
+	case OPT_CHECK_STATE:
+	case OPT_EXPORT_STATE:
+	case OPT_HASH:
+	case OPT_CHECK_UPGRADE:
+		return true;
+	default:
+		return false;
+	}
+}
+
 int
 main(int argc, char **argv)
 {
@@ -136,7 +153,7 @@ main(int argc, char **argv)
 		EXPORT_STATE,
 		CHECK_UPGRADE
 	} action = RUN;
-	int c, r;
+	int c, r, at = 0, first = -1;
 
 	if (!fill_descriptors())
 		return WQD_EXIT_FAILED;
@@ -144,7 +161,15 @@ main(int argc, char **argv)
 	opt.exe = find_exe(exe, sizeof exe);
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
 		longopts[i] = options[i].opt;
-	while ((c = getopt_long(argc, argv, "c:hV", longopts, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "c:hV", longopts, &at)) != -1) {
+		if (is_action(c) && first >= 0 && longopts[first].val != c) {
+			fprintf(stderr,
+				"wqd: --%s and --%s exclude each other\nTry 'wqd --help'.\n",
+				longopts[first].name, longopts[at].name);
+			return WQD_EXIT_USAGE;
+		}
+		if (is_action(c))
+			first = at;
 		switch (c) {
 		case 'c':
 			opt.config = optarg;

@@ -412,7 +412,9 @@ option_of_setting(const struct setting *s)
 		.max = s->max,
 		.def = s->def,
 		.words = s->words,
-		.right = s->type < ARRAY_SIZE(right) ? right[s->type] : NULL,
+		.right = strcmp(s->name, "pool") == 0 ? "the name of a pool section"
+			: s->type < ARRAY_SIZE(right) ? right[s->type]
+						      : NULL,
 		.reload = true,
 		.doc = s->doc,
 	};

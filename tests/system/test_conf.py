@@ -48,6 +48,9 @@ def test_usage_errors_are_status_2(tmp):
         done = wqd_cmd(*args)
         assert (done.returncode, done.stdout) == (2, ""), args
         assert done.stderr
+    done = wqd_cmd("--check", "--check-state=json")
+    assert done.returncode == 2 and "--check and --check-state exclude each other" in done.stderr
+    assert wqd_cmd("--export-state", "--hash-token", "x").returncode == 2
 
 
 def test_help_and_the_manual_name_the_same_options():
