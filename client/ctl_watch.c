@@ -56,7 +56,9 @@ put_event(const wq_event_t *e)
 	char at[CTL_TIME_SIZE];
 
 	if (e->kind == WQ_EVENT_NONE) {
-		if (e->lost || e->lost_unknown)
+		if (e->lost_unknown && !e->lost)
+			puts("-- events lost, it is not known how many --");
+		else if (e->lost)
 			printf("-- %llu events lost%s --\n", (unsigned long long)e->lost,
 				e->lost_unknown ? ", or more" : "");
 		return;

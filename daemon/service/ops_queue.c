@@ -74,7 +74,7 @@ settings_readable(const struct op_queue_set *op, char *why, size_t size)
 			continue;
 		log_field(name, sizeof name, t->name);
 		if (!s) {
-			snprintf(why, size, "there is no setting %s", name);
+			snprintf(why, size, "there is no setting %s: wqd.conf(5) names all", name);
 			return false;
 		}
 		put_range(range, sizeof range, s);

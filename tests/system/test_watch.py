@@ -180,6 +180,8 @@ def test_wqctl_watch(wqd):
     assert [line.split()[1 if "T" in line.split()[0] else 2] for line in again] == ["armed", "updated", "cancelled"]
     assert wqd.json("watch", "--kinds", "armed,nonsense", check=2)["error"] == "USAGE"
     wqd.ctl("watch", "--timeout", "100ms", check=7)
+    late = wqd.ctl("watch", "--after", "1", "--timeout", "100ms", check=7).stdout
+    assert late.splitlines() == ["-- events lost, it is not known how many --"]
     with subprocess.Popen([str(WQCTL), "--server", wqd.address, "--json", "watch"],
                           stdout=subprocess.PIPE, text=True) as proc:
         proc.stdout.readline()

@@ -24,7 +24,7 @@ def test_queue_create_set_show_delete(wqd):
     wqd.json("queue", "set", "q", "max_active=5", "priority=high")
     assert wqd.json("queue", "show", "q")["max_active"] == 5
     error = wqd.json("queue", "set", "q", "max_active=7", "colour=red", check=1)
-    assert error["error"] == "INVALID" and "setting" in error["message"]
+    assert error["error"] == "INVALID" and "setting \"colour\": wqd.conf(5)" in error["message"]
     assert wqd.json("queue", "show", "q")["max_active"] == 5
     text = wqd.ctl("queue", "show", "q", check=0).stdout.splitlines()
     assert text[0].split() == ["queue", "q"] and ["max_active", "5"] in [line.split() for line in text]
