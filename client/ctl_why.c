@@ -15,7 +15,7 @@
 
 /* Of the queue, what reasons need. */
 struct queue_facts {
-	bool paused, draining, ordered, no_action, lease;
+	bool paused, draining, ordered, no_action, lease, handled;
 	uint64_t running, workers;
 	long long max_active; /* -1: not told */
 	char rate[32], separator;
@@ -50,6 +50,8 @@ take_queue(const wq_queue_info_t *q, void *arg)
 			f->prefix_limit = strtoll(value, NULL, 10);
 		else if (strcmp(name, "prefix_separator") == 0)
 			f->separator = value[0];
+		else if (strcmp(name, "handler") == 0)
+			f->handled = value[0] != '\0';
 		else if (strcmp(name, "ordered") == 0)
 			f->ordered = value[0] == 't' || value[0] == 'y';
 		else if (strcmp(name, "action") == 0) {
@@ -147,7 +149,10 @@ because_it_waits(struct why *w, wq_state_t state)
 	if (because_of_queue(w, "It is due and held back"))
 		return;
 	if (w->q.lease && w->q.workers == 0) {
-		because(w, "no_worker", "It is due, and no worker has subscribed to its queue.");
+		because(w, "no_worker", "It is due, and no worker has subscribed to its queue%s.",
+			w->q.handled ? ": the log of the daemon says what became of those that it "
+				       "starts itself"
+				     : "; 'wqctl work' makes one of a command");
 		return;
 	}
 	if (w->q.lease) {

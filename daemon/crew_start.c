@@ -1,6 +1,7 @@
 /* Worker programs: how one begins, and whose its connection is. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,10 +17,15 @@ member_spawn(struct member *m, const struct handler *h, int sock, int out)
 		.attempt = 1 };
 	const struct launch_pool how = { .cgroup_fd = -1, .worker = true, .sock_fd = sock };
 	struct launch_error err = { 0 };
+	char name[4 * HANDLER_NAME_MAX + 8], why[4 * sizeof err.text + 8];
 	struct spawned got;
 
 	if (!launch(&m->c->launcher, &start, h, out, &how, &got, &err)) {
-		log_warn("worker_not_started", "handler=%s error=\"%s\"", m->handler, err.text);
+		/* The text is a line for the output of a run. */
+		err.text[strcspn(err.text, "\n")] = '\0';
+		log_field(name, sizeof name, str_from(m->handler));
+		log_field(why, sizeof why, str_from(err.text));
+		log_warn("worker_not_started", "handler=%s error=%s", name, why);
 		return false;
 	}
 	m->pid = got.pid;

@@ -134,6 +134,10 @@ def test_one_that_can_not_start_is_tried_again_with_pauses(make_daemon):
         time.sleep(2.5)
         assert c.get("k", "q").state == pb.JOB_STATE_READY
         assert 1 <= d.text().count("worker_not_started") <= 4
+        said = [line for line in d.text().splitlines() if "worker_not_started" in line][0]
+        assert said.endswith('error="wqd: not started: command /nowhere/at/all: '
+                             'No such file or directory"')
+        assert "the log of the daemon says" in d.ctl("why", "q/k", check=0).stdout
 
 
 def test_one_that_writes_without_end_holds_up_nobody(make_daemon):

@@ -142,7 +142,8 @@ def test_get_list_and_why_show_the_lease(make_daemon):
     d = make_daemon(lease_queue())
     with d.conn() as c:
         c.update("a", 0, queue="q")
-        assert "no worker" in d.ctl("why", "q/a", check=0).stdout
+        assert "no worker has subscribed to its queue; 'wqctl work'" in \
+            d.ctl("why", "q/a", check=0).stdout
         with Work(d, "--", "sleep", "300") as w:
             until(lambda: c.stat()["leased"] == 1)
             c.update("b", 0, queue="q")
