@@ -181,7 +181,7 @@ def test_wqctl_watch(wqd):
     assert wqd.json("watch", "--kinds", "armed,nonsense", check=2)["error"] == "USAGE"
     wqd.ctl("watch", "--timeout", "100ms", check=7)
     late = wqd.ctl("watch", "--after", "1", "--timeout", "100ms", check=7).stdout
-    assert late.splitlines() == ["-- events lost, it is not known how many --"]
+    assert late.splitlines()[0] == "-- events lost, it is not known how many --"
     with subprocess.Popen([str(WQCTL), "--server", wqd.address, "--json", "watch"],
                           stdout=subprocess.PIPE, text=True) as proc:
         proc.stdout.readline()
