@@ -106,8 +106,8 @@ config_dump_options(const char *format)
 	dump_scope(p, &namespace_scope);
 	p->scope("queue", "Queues",
 		"queue \"NAME\" { ... } makes a queue with these settings, or gives them to the "
-		"one "
-		"that exists. A queue that names a handler and no action is of action exec.");
+		"one that exists; a queue of a namespace is \"NAMESPACE/NAME\". A queue that names "
+		"a handler and no action is of action exec.");
 	for (size_t i = 0; i < queue_setting_count; i++) {
 		struct option o = option_of_setting(&queue_setting_table[i]);
 

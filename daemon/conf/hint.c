@@ -88,7 +88,7 @@ option_hint(const char *scope, const char *name, char *dst, size_t size)
 		if (strcmp(scope, scopes[i]) == 0 || !nearest(scopes[i], name, 0))
 			continue;
 		snprintf(dst, size, "it is an option of %s%s",
-			*scopes[i] ? "sections " : "the top level", scopes[i]);
+			*scopes[i] ? scopes[i] : "the top level", *scopes[i] ? " sections" : "");
 		return dst;
 	}
 	if (near)

@@ -375,11 +375,12 @@ end_section(cfg_t *cfg, cfg_opt_t *opt)
 	if (begin_section(l))
 		return -1;
 	if (!section_name_valid(end, str_from(cfg_title(sec))) || strlen(cfg_title(sec)) > max)
-		return load_fail(l, cfg->line,
-			"%sbad name; right is: 1 to %zu bytes of UTF-8 without '/', control "
-			"characters "
-			"and outer spaces",
-			where(sec, front, sizeof front), max);
+		return load_fail(l, cfg->line, "%sbad name; right is: 1 to %zu %s",
+			where(sec, front, sizeof front), max,
+			end == end_namespace
+				? "letters, digits, '_', '.', '-', beginning with a letter or digit"
+				: "bytes of UTF-8 without '/', control characters and outer "
+				  "spaces");
 	snprintf(name, max + 1, "%s", cfg_title(sec));
 	r = end(l, cfg->line);
 	if (r == 0) {

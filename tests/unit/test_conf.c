@@ -213,9 +213,12 @@ START_TEST(unknown_options_come_with_a_suggestion)
 {
 	refused("max_conections = 1\n", ":1: unknown option \"max_conections\"; ",
 		"did you mean \"max_connections\"?");
-	refused("max_active = 1\n", ":1: unknown option", "it is an option of sections queue");
+	refused("max_active = 1\n", ":1: unknown option", "it is an option of queue sections");
 	refused("queue q { state_dir = /a }\n", ":1: queue \"q\": unknown option",
 		"it is an option of the top level");
+	refused("namespace \"a/b\" { }\n", ":1: namespace \"a/b\": bad name",
+		"1 to 32 letters, digits");
+	refused("handler \"a/b\" { }\n", ":1: handler \"a/b\": bad name", "bytes of UTF-8");
 	refused("queues a { }\n", ":1: ", "did you mean \"queue\"?");
 	refused("handler h { zzzzzzzzz = 3 }\n", ":1: handler \"h\": ", "--dump-options");
 	refused("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz = 3\n",
