@@ -332,5 +332,8 @@ int
 ctl_help_verb(const struct ctl_verb *v);
 int
 ctl_help_all(void);
+/* There is no verb `name`: says so, and which may be meant. CTL_USAGE. */
+int
+ctl_no_verb(struct ctl *c, const char *name);
 
 #endif

@@ -162,7 +162,7 @@ take_word(struct parser *p, const char *word)
 		word);
 	c->verb = ctl_verb_find(name);
 	if (!c->verb)
-		return ctl_usage(c, "there is no verb '%s'", name);
+		return ctl_no_verb(c, name);
 	know_options(p);
 	return 0;
 }

@@ -3,6 +3,7 @@
  * the middle of docs/man/wqctl.1 and of client/wqctl.bash-completion (`make
  * update-wqctl`; a test says when they are behind).
  */
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -104,6 +105,68 @@ ctl_help_verb(const struct ctl_verb *v)
 	return CTL_DONE;
 }
 
+/* ---- a verb that there is not ---- */
+
+#define VERB_COMPARED 64
+
+static size_t
+least(size_t a, size_t b, size_t c)
+{
+	size_t m = a < b ? a : b;
+
+	return m < c ? m : c;
+}
+
+/* Edits that turn one into the other. */
+static size_t
+distance(const char *a, const char *b)
+{
+	size_t row[VERB_COMPARED + 1], na = strlen(a), nb = strlen(b);
+
+	if (nb > VERB_COMPARED)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= nb; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= na; i++) {
+		size_t corner = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= nb; j++) {
+			size_t above = row[j];
+
+			row[j] = least(row[j] + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1]));
+			corner = above;
+		}
+	}
+	return row[nb];
+}
+
+int
+ctl_no_verb(struct ctl *c, const char *name)
+{
+	size_t best = strlen(name) > 4 ? 3 : 2;
+	const char *like = NULL;
+	char group[VERB_COMPARED];
+
+	for (size_t i = 0; i < ctl_n_verbs; i++) {
+		size_t d = ctl_verbs[i].hidden ? best : distance(name, ctl_verbs[i].name);
+
+		if (d < best) {
+			like = ctl_verbs[i].name;
+			best = d;
+		}
+	}
+	if (like)
+		return ctl_error(c, CTL_USAGE, "USAGE",
+			"there is no verb '%s'; did you mean '%s'? (see 'wqctl help')", name, like);
+	snprintf(group, sizeof group, "%s", name);
+	group[strcspn(group, " ")] = '\0';
+	if (!ctl_verb_is_group(group))
+		group[0] = '\0';
+	return ctl_error(c, CTL_USAGE, "USAGE", "there is no verb '%s' (see 'wqctl help%s%s')",
+		name, group[0] ? " " : "", group);
+}
+
 int
 ctl_do_help(struct ctl *c)
 {
@@ -118,8 +181,7 @@ ctl_do_help(struct ctl *c)
 	if (v)
 		return ctl_help_verb(v);
 	if (c->n_args > 1 || !ctl_verb_is_group(name))
-		return ctl_error(
-			c, CTL_USAGE, "USAGE", "there is no verb '%s' (see 'wqctl help')", name);
+		return ctl_no_verb(c, name);
 	for (size_t i = 0; i < ctl_n_verbs; i++)
 		if (strncmp(ctl_verbs[i].name, name, strlen(name)) == 0)
 			put_doc((size_t)printf("  %s %s", ctl_verbs[i].name,

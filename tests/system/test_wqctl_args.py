@@ -20,8 +20,11 @@ def ctl(*args, **kw):
 USAGE = [
     ([], "no verb"),
     (["frobnicate"], "there is no verb 'frobnicate'"),
+    (["updaet", "k", "1s"], "there is no verb 'updaet'; did you mean 'update'?"),
+    (["completion", "completeall"], "did you mean 'completion complete-all'?"),
+    (["help", "sched"], "there is no verb 'sched' (see 'wqctl help')"),
     (["queue"], "second word"),
-    (["queue", "frobnicate"], "there is no verb 'queue frobnicate'"),
+    (["queue", "frobnicate"], "there is no verb 'queue frobnicate' (see 'wqctl help queue')"),
     (["update"], "argument is missing"),
     (["update", "k"], "no time is given"),
     (["update", "k", "30"], "'30' has no unit"),
