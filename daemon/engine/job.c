@@ -470,7 +470,7 @@ new_hashed(struct engine *e, struct queue *q, struct str key, uint64_t hash, boo
 {
 	struct job *j;
 
-	if (e->stats.jobs >= e->cfg.max_jobs || q->n_jobs >= q->s.max_jobs)
+	if (e->stats.jobs >= e->cfg.max_jobs)
 		return ERR_LIMIT;
 	j = slab_take(&e->jobs);
 	if (!j)
@@ -495,6 +495,8 @@ new_hashed(struct engine *e, struct queue *q, struct str key, uint64_t hash, boo
 int
 job_new(struct engine *e, struct queue *q, struct str key, struct job **out)
 {
+	if (q->n_jobs >= q->s.max_jobs)
+		return ERR_LIMIT;
 	return new_hashed(e, q, key, job_hash(e, q, key), false, out);
 }
 

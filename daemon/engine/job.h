@@ -85,7 +85,7 @@ job_find(const struct engine *e, const struct queue *q, struct str key);
 int
 job_new(struct engine *e, struct queue *q, struct str key, struct job **out);
 /* The same where the key, of this job_hash, may be taken; with a side unless it is `narrow`.
- * -EEXIST. */
+ * -EEXIST. What a queue holds already it holds, whatever its max_jobs is by now. */
 int
 job_new_unique(struct engine *e, struct queue *q, struct str key, uint64_t hash, bool narrow,
 	struct job **out);

@@ -46,6 +46,11 @@ handed_over(struct recovery *rv, int rc, const char *what)
 	if (rc < 0) {
 		if (rc == ERR_DAMAGED)
 			rv->st->damaged = true;
+		/* It may have said more, and what to do. */
+		if (rv->err && rv->err->code == rc && rv->err->detail[0]) {
+			(void)snprintf(rv->err->path, sizeof rv->err->path, "%s", rv->st->path);
+			return rc;
+		}
 		return store_fail(rv->err, rc, rv->st->path, "%s number %llu: %s", what,
 			(unsigned long long)rv->done, err_str(rc));
 	}

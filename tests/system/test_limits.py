@@ -2,10 +2,11 @@
 
 Their rules are tests of the engine (tests/model/test_limits.c).
 """
+import signal
 import time
 
 from conftest import handler, queue, until
-from wire import pb
+from wire import S, pb
 
 LONG = handler("long", "/bin/sleep", "1000", grace="100ms")
 
@@ -78,3 +79,30 @@ def test_restart_rate_spreads_what_was_missed(make_daemon):
     d.restart()
     assert d.json("queue", "show", "q")["armed"] == 999
     assert d.json("stat")["misfires_paced"] == 0
+
+
+def test_max_jobs_below_what_a_queue_holds(make_daemon):
+    """What it holds it keeps, over restarts too; more it does not take."""
+    d = make_daemon()
+    d.ctl("queue", "create", "q", check=0)
+    with d.conn() as c:
+        for i in range(5):
+            c.update(f"k{i}", 60000, queue="q")
+    d.ctl("queue", "set", "q", "max_jobs=2", check=0)
+    for sig in (signal.SIGTERM, signal.SIGKILL):
+        d.restart(sig)
+        with d.conn() as c:
+            assert c.stat()["armed"] == 5
+            assert c.update("k0", 60000, queue="q").status == S.STATUS_UPDATED_TIMER
+            assert c.update("new", 60000, queue="q").status == S.STATUS_REFUSED_LIMIT
+
+
+def test_a_start_above_a_limit_says_what_to_do(make_daemon):
+    d = make_daemon()
+    update(d, "default", [f"k{i}" for i in range(5)], 60000)
+    d.stop()
+    d.write_conf("max_jobs = 2\n")
+    d.start(wait=False)
+    assert d.proc.wait(60) == 1
+    d.proc = None
+    assert "raise the limit in wqd.conf" in d.text()
