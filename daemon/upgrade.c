@@ -22,6 +22,7 @@
 
 #define UPGRADE_MAGIC 0x75706772u
 #define WORDS_MAX     512u
+#define ALL_WORDS_MAX (64u << 10) /* all that a pipe holds */
 /* Signals that came before they were blocked have been told of after so many turns. */
 #define TURNS_MIN 2u
 
@@ -41,6 +42,7 @@ struct upgrade {
 	/* HANDING */
 	struct carry_out out;
 	bool has_out;
+	int exe; /* our own program, for the way back; -1: not open */
 	/* what is told at the end */
 	enum status status;
 	char why[WORDS_MAX];
@@ -66,7 +68,9 @@ upgrade_new(struct daemon *d, struct upgrade **out)
 
 	if (!u)
 		return -ENOMEM;
-	*u = (struct upgrade){ .magic = UPGRADE_MAGIC, .d = d, .pidfd = -1, .words_fd = -1 };
+	*u = (struct upgrade){
+		.magic = UPGRADE_MAGIC, .d = d, .pidfd = -1, .words_fd = -1, .exe = -1
+	};
 	err = reactor(u)->timer_new(reactor(u)->ctx, on_timer, u, &u->timer);
 	if (err < 0) {
 		x_free(u);
@@ -109,16 +113,25 @@ fail(struct upgrade *u, enum status st, const char *fmt, ...)
 
 /* ---- the check: the new program, as a child ---- */
 
-/* What it has said, in one line. */
-static void
+/* The beginning of what it has said, in one line; and whether it says that it can, which comes last. */
+static bool
 read_words(struct upgrade *u, char *dst, size_t size)
 {
-	ssize_t n = read(u->words_fd, dst, size - 1);
+	char *all = x_alloc(ALL_WORDS_MAX + 1);
+	ssize_t n = all ? read(u->words_fd, all, ALL_WORDS_MAX) : 0;
+	bool can;
 
-	dst[n > 0 ? n : 0] = '\0';
+	dst[0] = '\0';
+	if (!all)
+		return false;
+	all[n > 0 ? n : 0] = '\0';
+	can = strstr(all, UPGRADE_CAN) != NULL;
+	snprintf(dst, size, "%s", all);
+	x_free(all);
 	for (char *p = dst; *p; p++)
 		if ((unsigned char)*p < 0x20)
 			*p = p[1] ? ' ' : '\0';
+	return can;
 }
 
 static void
@@ -145,16 +158,21 @@ on_child(void *arg, unsigned ready)
 	struct upgrade *u = arg;
 	char words[WORDS_MAX - 64];
 	int status = 0;
+	bool can;
 
 	(void)ready;
 	if (waitpid(u->pid, &status, WNOHANG) != u->pid)
 		return;
 	u->pid = 0;
-	read_words(u, words, sizeof words);
+	can = read_words(u, words, sizeof words);
 	u->child_over = true;
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		fail(u, ST_INVALID, "the new program can't take over: %s",
 			words[0] ? words : "it gave no reason");
+	else if (!can)
+		/* Some other program, which would leave nothing of the daemon. */
+		fail(u, ST_INVALID, "the new program does not say that it can take over: %s",
+			words[0] ? words : "it said nothing");
 	else
 		snprintf(u->why, sizeof u->why, "%s", words);
 	child_let_go(u);
@@ -301,7 +319,7 @@ at_rest(struct upgrade *u, struct moment now)
 /* ---- the hand-over ---- */
 
 static void
-write_head(struct upgrade *u, int exe)
+write_head(struct upgrade *u)
 {
 	struct carry_out *o = &u->out;
 
@@ -311,7 +329,7 @@ write_head(struct upgrade *u, int exe)
 	carry_i64(o, HEAD_BEGAN, clock_boot_ns());
 	carry_str(o, HEAD_VERSION, STR(PACKAGE_STRING));
 	carry_u64(o, HEAD_UPGRADES, u->d->upgrades + 1);
-	carry_fd(o, HEAD_EXE, exe);
+	carry_fd(o, HEAD_EXE, u->exe);
 	carry_end(o);
 }
 
@@ -320,11 +338,21 @@ static bool
 save(struct upgrade *u, struct moment now)
 {
 	struct daemon *d = u->d;
-	int exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), err;
+	int err = 0;
 
-	err = carry_out_new(&u->out);
-	u->has_out = true;
-	write_head(u, exe);
+	/* Without it there would be no way back. */
+	u->exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	if (u->exe < 0)
+		err = -errno;
+	if (err == 0) {
+		err = carry_out_new(&u->out);
+		u->has_out = true;
+	}
+	if (err < 0) {
+		fail(u, ST_INVALID, "the state can't be written down: %s", err_str(err));
+		return false;
+	}
+	write_head(u);
 	engine_carry_out(d->engine, now, &u->out);
 	for (size_t i = 0; i < d->n_listeners; i++)
 		listener_carry_out(d->listeners[i], &u->out);
@@ -390,9 +418,9 @@ hand_over(struct upgrade *u)
 static void
 drop_state(struct upgrade *u)
 {
-	/* The descriptor of our own program is among them. */
-	if (u->has_out && u->out.n_fds > 0)
-		close(u->out.fds[0]);
+	if (u->exe >= 0)
+		close(u->exe);
+	u->exe = -1;
 	if (u->has_out)
 		carry_out_done(&u->out);
 	u->has_out = false;

@@ -43,7 +43,9 @@ upgrade_fault(const char *step);
 int
 upgrade_check(const struct daemon_options *opt);
 /* What is put to it. */
-#define UPGRADE_QUESTION_MAX 1024
+#define UPGRADE_QUESTION_MAX 8192 /* a path, and some lines */
+/* In the answer of one that can. */
+#define UPGRADE_CAN "can take over"
 size_t
 upgrade_question(const struct daemon *d, char *dst, size_t size);
 

@@ -7,6 +7,11 @@
  *   schema 4             of the store
  *   state_dir /var/...   as it was configured: it must not change
  *   tls 1                some listener speaks it: there must be a certificate
+ *   jobs 17              that there are now, and likewise bytes, queues, completions:
+ *                        the limits must not be below
+ *
+ * The answer is the exit status 0 and UPGRADE_CAN among what is said; or another
+ * status, and the reason.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +25,7 @@
 
 struct question {
 	uint64_t format, schema;
+	uint64_t jobs, bytes, queues, completions;
 	bool tls;
 	char state_dir[UPGRADE_QUESTION_MAX];
 };
@@ -36,9 +42,16 @@ speaks_tls(const struct daemon *d)
 size_t
 upgrade_question(const struct daemon *d, char *dst, size_t size)
 {
-	int n = snprintf(dst, size, "format %u\nschema %d\nstate_dir %s\ntls %d\n", CARRY_FORMAT,
-		STORE_SCHEMA_VERSION, parts_state_dir(d), speaks_tls(d));
+	struct engine_stats st;
+	int n;
 
+	engine_stats_get(d->engine, &st);
+	n = snprintf(dst, size,
+		"format %u\nschema %d\nstate_dir %s\ntls %d\njobs %llu\nbytes %llu\nqueues %llu\n"
+		"completions %llu\n",
+		CARRY_FORMAT, STORE_SCHEMA_VERSION, parts_state_dir(d), speaks_tls(d),
+		(unsigned long long)st.jobs, (unsigned long long)st.bytes,
+		(unsigned long long)st.queues, (unsigned long long)st.completions);
 	return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
 }
 
@@ -63,6 +76,14 @@ read_line(struct question *q, struct str line)
 		q->schema = n;
 	else if (str_eq(name, STR("tls")))
 		q->tls = n > 0;
+	else if (str_eq(name, STR("jobs")))
+		q->jobs = n;
+	else if (str_eq(name, STR("bytes")))
+		q->bytes = n;
+	else if (str_eq(name, STR("queues")))
+		q->queues = n;
+	else if (str_eq(name, STR("completions")))
+		q->completions = n;
 }
 
 static void
@@ -74,6 +95,30 @@ read_question(struct question *q)
 	*q = (struct question){ .format = CARRY_FORMAT, .schema = STORE_SCHEMA_VERSION };
 	for (char *p = text, *end; (end = memchr(p, '\n', n - (size_t)(p - text))); p = end + 1)
 		read_line(q, (struct str){ p, (size_t)(end - p) });
+}
+
+/* The program from before reads the same configuration: it could not take its place back either. */
+static bool
+within_limits(const struct question *q, const struct config *conf)
+{
+	const struct {
+		const char *option;
+		uint64_t limit, n;
+	} v[] = {
+		{ "max_jobs", (uint64_t)conf->max_jobs, q->jobs },
+		{ "max_bytes", (uint64_t)conf->max_bytes, q->bytes },
+		{ "max_queues", (uint64_t)conf->max_queues, q->queues },
+		{ "max_completions", (uint64_t)conf->max_completions, q->completions },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(v); i++)
+		if (v[i].n > v[i].limit) {
+			fprintf(stderr, "wqd: %s is %llu now, and there are %llu already\n",
+				v[i].option, (unsigned long long)v[i].limit,
+				(unsigned long long)v[i].n);
+			return false;
+		}
+	return true;
 }
 
 static int
@@ -95,7 +140,7 @@ answer(const struct question *q, const struct daemon *d)
 		fputs("wqd: store is memory now: that changes with a restart\n", stderr);
 	else if (q->tls && !d->conf->tls_cert)
 		fputs("wqd: a listener speaks TLS, and there is no tls_cert\n", stderr);
-	else
+	else if (within_limits(q, d->conf))
 		return WQD_EXIT_OK;
 	return WQD_EXIT_CONFIG;
 }
@@ -118,7 +163,7 @@ upgrade_check(const struct daemon_options *opt)
 	if (r == 0)
 		r = answer(&q, &d);
 	if (r == 0)
-		puts(PACKAGE_STRING " can take over");
+		puts(PACKAGE_STRING " " UPGRADE_CAN);
 	config_free(d.conf);
 	return r;
 }
