@@ -216,13 +216,48 @@ get_run(const struct carry_record *r, struct run *run)
 	run->seq = carry_get_u64(r, T_RUN_SEQ, run->seq);
 }
 
+/*
+ * The store knows the job without the run: it was deleted while that went on, and made or disabled
+ * anew. What the run was given is of no use any more.
+ */
+static int
+forgotten_run(struct engine *e, struct job *j)
+{
+	struct run *run;
+
+	if (j->state != JS_A && j->state != JS_X && !(j->state == JS_I && timer_armed(&j->timer)))
+		return ERR_DAMAGED;
+	run = job_run_new(e, j);
+	if (!run)
+		return -ENOMEM;
+	job_side(j)->run = run;
+	if (j->state != JS_I) {
+		job_enter(e, j, OP_RESTORE, j->state == JS_A ? JS_RA : JS_RX);
+		return 0;
+	}
+	/* Ready: it waits for its own run, not for its place (recover_ready). */
+	timer_del(&e->restored, &j->timer);
+	job_side(j)->pins--;
+	job_enter(e, j, OP_RESTORE, JS_RQ);
+	queue_ready_aside(j);
+	return 0;
+}
+
 /* That it is on the maps says to engine_recovered that it goes on. */
 static int
 in_run(const struct reading *rd)
 {
 	struct job *j = named_job(rd->e, rd->r);
+	int err = 0;
 
-	if (!j || !side_of(j)->run || side_of(j)->run->mapped)
+	if (!j)
+		return ERR_DAMAGED;
+	/* in_extra has made room. */
+	if (!side_of(j)->run && side_of(j)->forget)
+		err = forgotten_run(rd->e, j);
+	if (err < 0)
+		return err;
+	if (!side_of(j)->run || side_of(j)->run->mapped)
 		return ERR_DAMAGED;
 	get_run(rd->r, side_of(j)->run);
 	return job_run_map(rd->e, side_of(j)->run);
@@ -408,6 +443,8 @@ in_waiter(const struct reading *rd)
 	struct str id = carry_get(r, T_WAITER_ANSWER);
 	struct ask a = {
 		.e = rd->e,
+		.again = true,
+		.from = job_run_by_token(rd->e, carry_get_u64(r, T_WAITER_FROM, 0)),
 		.ticket = carry_get_u64(r, T_WAITER_TICKET, 0),
 		.level = (enum durability)carry_get_u64(r, T_WAITER_LEVEL, LEVEL_ASYNC),
 		.q = queue_find(rd->e, carry_get(r, T_QUEUE)),

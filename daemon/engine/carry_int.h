@@ -105,7 +105,8 @@ enum {
 	T_WAITER_LEVEL,
 	T_WAITER_EVENT,
 	T_WAITER_ANSWER,
-	T_WAITER_ASKED
+	T_WAITER_ASKED,
+	T_WAITER_FROM, /* token of the run, see inside.c */
 };
 enum { T_SUB_TICKET = 16, T_SUB_CREDITS, T_SUB_GIVEN, T_SUB_IDLE, T_SUB_CLOSED, T_SUB_HOLDER };
 enum {

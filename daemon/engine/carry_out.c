@@ -338,6 +338,8 @@ put_waiter(struct carry_out *o, const struct engine *e, const struct waiter *w)
 	carry_u64(o, T_WAITER_LEVEL, w->level);
 	carry_i64(o, T_WAITER_DUE,
 		timer_armed(&w->timer) ? timer_due(&e->timeouts, &w->timer) : INT64_MAX);
+	if (w->from)
+		carry_u64(o, T_WAITER_FROM, w->from->token);
 	if (g->completion)
 		carry_str(o, T_NAME, completion_name(g->completion));
 	if (g->job)

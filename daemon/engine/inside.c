@@ -13,8 +13,8 @@
  *
  * Of each run one wait is known, the first of those it made; so the list is as
  * long as there are runs, and is looked through only when the limit is reached. A
- * run with several waits at a time, a ring over several queues, and waits from
- * before the program was replaced may go unseen: such waits want a time limit.
+ * run with several waits at a time and a ring over several queues may go unseen:
+ * such waits want a time limit.
  */
 #include "engine/inside.h"
 

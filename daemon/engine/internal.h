@@ -111,6 +111,7 @@ struct ask {
 	struct engine *e;
 	uint64_t ticket;
 	struct run *from; /* the run it comes from, or NULL */
+	bool again;       /* it waited before the program was replaced: no limit refuses it now */
 	struct queue *q;
 	struct job *j;         /* NULL: unknown */
 	struct completion *c;  /* of operations on one, once it is known */

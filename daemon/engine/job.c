@@ -189,6 +189,9 @@ const struct job_cell job_table[N_JOB_OPS][N_JSTATES] = {
 },
 [OP_RESTORE] = {
 	[JS_I]  = C(OK, B(I) | B(A) | B(Q) | B(R) | B(RA) | B(RQ) | B(X) | B(RX)),
+	/* Its run was deleted with an earlier instance, and goes on over an upgrade. */
+	[JS_A]  = C(OK, B(RA)),
+	[JS_X]  = C(OK, B(RX)),
 },
 };
 /* clang-format on */

@@ -260,7 +260,7 @@ wait_join(struct ask *a, enum wait_kind kind, struct wait_group **slot, struct q
 	struct waiter *w;
 	struct wait_group *g;
 
-	if (e->stats.waiters >= e->cfg.max_waiters)
+	if (e->stats.waiters >= e->cfg.max_waiters && !a->again)
 		return ERR_LIMIT;
 	w = x_zalloc(sizeof *w);
 	if (!w)

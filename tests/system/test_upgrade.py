@@ -5,6 +5,7 @@ WQD_UPGRADE_JOBS=100000 is what the figures of docs/adr/0013 are of.
 """
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -184,6 +185,57 @@ def test_who_waits_is_answered_by_the_new_program(make_daemon):
         r = c.reply(ids["timer"])
         assert r.run.outcome == pb.RUN_OUTCOME_DONE
         assert r.run.started_ms >= r.run.due_ms, r.run
+
+
+def test_runs_that_wait_for_one_another_are_known_after_it(make_daemon, tmp):
+    d = make_daemon(handler("h", "/bin/sh", "-c", f'echo $WQ_RUN_TOKEN >{tmp}/$WQ_KEY; exec sleep 60',
+                            grace="100ms") + queue("q", handler="h", max_active=2))
+    with d.conn() as c:
+        for key in ("a", "b"):
+            c.update(key, 0, queue="q")
+        tokens = [int(until(lambda: (tmp / key).exists() and (tmp / key).read_text(), what=key))
+                  for key in ("a", "b")]
+        c.update("x", 0, queue="q")
+        on = [pb.Request(id=9000 + i, run_token=token, wait=pb.Wait(key=b"x", queue="q"))
+              for i, token in enumerate(tokens)]
+        c.sock.sendall(frame(on[0]))
+        c.call(ping=pb.Ping())
+        upgrade(d)
+        c.sock.sendall(frame(on[1]))
+        assert c.reply(9001).status == S.STATUS_REFUSED_LIMIT
+        for key in ("a", "b", "x"):
+            c.call(cancel=pb.Cancel(key=key.encode(), queue="q", mode=pb.CANCEL_MODE_KILL))
+
+
+def test_a_run_that_was_deleted_goes_on_beside_what_came_after(make_daemon, tmp):
+    """The store has the new instance, and of the run nothing: a restart must not repeat it."""
+    d = make_daemon(handler("h", "/bin/sh", "-c", f"echo $WQ_KEY >>{tmp}/ran; "
+                            f"while [ ! -e {tmp}/go ]; do sleep 0.05; done") +
+                    queue("q", handler="h", max_active=8))
+    keys = ["armed", "ready", "disabled", "gone"]
+
+    def ran():
+        return sorted((tmp / "ran").read_text().split()) if (tmp / "ran").exists() else []
+    with d.conn() as c:
+        for key in keys:
+            c.update(key, 0, queue="q")
+        until(lambda: ran() == sorted(keys), what="all to run")
+        for key in keys:
+            c.call(delete=pb.Job(key=key.encode(), queue="q"))
+        c.update("armed", 60000, queue="q")
+        c.update("ready", 0, queue="q")
+        c.call(disable=pb.Job(key=b"disabled", queue="q"))
+        for _ in range(2):
+            upgrade(d)
+            assert c.stat()["running"] == 4
+        assert ran() == sorted(keys)
+        (tmp / "go").touch()
+        until(lambda: ran().count("ready") == 2, what="the second run")
+        until(lambda: c.stat()["running"] == 0, what="the end of all")
+        stat = c.stat()
+        assert (stat["runs_done"], stat["runs_interrupted"], stat["armed"]) == (5, 0, 1), stat
+        assert c.history("armed", queue="q") == [] and len(c.history("ready", queue="q")) == 1
+        assert c.update("disabled", 0, queue="q").status == S.STATUS_REFUSED_DISABLED
 
 
 def test_what_only_memory_knows_is_kept(make_daemon):
@@ -423,6 +475,8 @@ BAD = {
     "old": ("#!/bin/sh\necho \"wqd: unrecognized option\" >&2; exit 2\n", "unrecognized option"),
     "silent": ("#!/bin/sh\nexit 1\n", "it gave no reason"),
     "killed": ("#!/bin/sh\nkill -9 $$\n", "it gave no reason"),
+    "another": ("#!/bin/sh\nexit 0\n", "does not say that it can"),
+    "talks": ("#!/bin/sh\nyes | head -c 5000\n", "does not say that it can"),
     "no program": ("nonsense\n", "can't be started"),
 }
 
@@ -459,6 +513,46 @@ def test_a_configuration_that_the_new_program_refuses(movable):
         upgrade(movable)
         goes_on(movable, c, 1)
         assert c.queue_info("more").queue == "more"
+
+
+def test_limits_below_what_there_is(make_daemon):
+    """The old program would read them as well: it could not take its place back."""
+    plain = queue("q") + queue("p")
+    d = make_daemon(plain)
+    with d.conn() as c, d.conn() as waits:
+        for i in range(20):
+            c.update(f"k{i}", 60000, queue="q", payload=b"x" * 100000)
+            c.call(complete=pb.Completion(name=b"c%d" % i))
+        ids = [waits.send(completion_wait=pb.CompletionWait(name=b"gate")) for _ in range(20)]
+        for option, limit in (("max_jobs", 19), ("max_queues", 2), ("max_completions", 19),
+                              ("max_bytes", 1 << 20)):
+            d.write_conf(f"{option} = {limit}\n" + plain)
+            assert f"{option} is {limit} now" in upgrade(d, check=1).stderr
+            goes_on(d, c, 0)
+        # Who was let wait goes on waiting, and so does what a queue holds.
+        d.ctl("queue", "set", "q", "max_jobs=2", check=0)
+        d.write_conf("max_waiters = 2\nmax_connections = 1\n" + plain)
+        upgrade(d)
+        assert c.stat()["upgrades"] == 1 and c.stat()["waiters"] == 20
+        assert c.update("k0", 60000, queue="q").status == S.STATUS_UPDATED_TIMER
+        r = waits.call(completion_wait=pb.CompletionWait(name=b"x"))
+        assert r.status == S.STATUS_REFUSED_LIMIT
+        c.call(complete_all=pb.Completion(name=b"gate"))
+        assert {waits.reply(i).status for i in ids} == {S.STATUS_OK}
+
+
+def test_without_descriptors_it_keeps_its_own(movable, tmp):
+    """The new program, asked, takes them away: the state's file is the first to have none."""
+    d, real = movable, tmp / "real"
+    shutil.copy(WQD, real)
+    with d.conn() as c:
+        soft, hard = resource.prlimit(d.pid, resource.RLIMIT_NOFILE)
+        # Not before the daemon watches it: that takes one, too.
+        put(d.program, f'#!/bin/sh\nsleep 0.5\nprlimit --pid $PPID --nofile=4:{hard}\n'
+                       f'exec {real} "$@"\n')
+        assert "can't be written down" in upgrade(d, check=1).stderr
+        resource.prlimit(d.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        goes_on(d, c, 0)
 
 
 @pytest.mark.skipif("#define FAULT_INJECTION" not in (BUILD / "config.h").read_text(),
