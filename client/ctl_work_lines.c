@@ -33,6 +33,17 @@ slot_rests(struct slot *s)
 	count_credits(s->g);
 }
 
+/* It is to end. Until it has, the slot takes no job: the program would take that along. */
+static void
+program_goes(struct slot *s)
+{
+	if (s->program.pid <= 0 || s->program.kill_at_ms >= 0)
+		return;
+	ctl_program_end(&s->program, ctl_now_ms(), GRACE_MS);
+	s->rests_until_ms = INT64_MAX;
+	count_credits(s->g);
+}
+
 static void
 lines_failed(struct slot *s, const char *why)
 {
@@ -75,7 +86,7 @@ lines_answered(struct slot *s)
 
 	if (!s->work || !ctl_answer_read(p->line, p->n_line, &a)) {
 		/* A line that nobody asked for, or no answer: what it says is not to be trusted. */
-		ctl_program_end(p, ctl_now_ms(), GRACE_MS);
+		program_goes(s);
 		if (s->work)
 			lines_failed(
 				s, "the program's line is no answer: done, failed, retry SPAN");
@@ -102,7 +113,7 @@ lines_turn(struct slot *s)
 	if (got > 0)
 		lines_answered(s);
 	else if (got < 0)
-		ctl_program_end(&s->program, ctl_now_ms(), GRACE_MS);
+		program_goes(s);
 }
 
 /* A program knows its queue and its server; the job comes by a line. */

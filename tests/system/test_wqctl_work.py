@@ -214,6 +214,18 @@ def test_lines_a_program_that_dies_or_talks_nonsense_failed_its_job(make_daemon)
         assert done.returncode == 6 and "failed, no answer  took" in done.stdout
 
 
+def test_lines_a_program_that_is_to_end_gets_no_job(make_daemon, tmp):
+    d = make_daemon(lease_queue())
+    text = (f"trap 'sleep 0.5; exit 1' TERM; while read l; do "
+            f"if [ -e {tmp}/odd ]; then echo done; else touch {tmp}/odd; echo odd; fi; done")
+    with d.conn() as c:
+        for key in ("a", "b"):
+            c.update(key, 0, queue="q")
+        with Work(d, "--lines", "fields", "--", "sh", "-c", text) as w:
+            assert [w.line()["outcome"] for _ in range(2)] == ["failed", "done"]
+            assert w.stop()[0] == 0
+
+
 def test_lines_a_lost_lease_ends_the_program(make_daemon):
     d = make_daemon(lease_queue())
     with d.conn() as c, Work(d, "--lines", "json", "--", "sh", "-c",
