@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "ctl_mem.h"
 #include "ctl_time.h"
@@ -40,6 +41,9 @@ program_goes(struct slot *s)
 	if (s->program.pid <= 0 || s->program.kill_at_ms >= 0)
 		return;
 	ctl_program_end(&s->program, ctl_now_ms(), GRACE_MS);
+	/* Nothing more is heard of it, and an end of its output would be there to be read all the time. */
+	(void)close(s->program.out);
+	s->program.out = -1;
 	s->rests_until_ms = INT64_MAX;
 	count_credits(s->g);
 }

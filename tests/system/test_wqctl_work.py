@@ -226,6 +226,20 @@ def test_lines_a_program_that_is_to_end_gets_no_job(make_daemon, tmp):
             assert w.stop()[0] == 0
 
 
+def test_lines_a_closed_output_is_not_looked_at_again(make_daemon):
+    """The program does not hear the signal, and is killed after five seconds: until then nobody spins."""
+    d = make_daemon(lease_queue())
+    with d.conn() as c, Work(d, "--lines", "fields", "--", "sh", "-c",
+                             "trap '' TERM; read l; exec >&-; sleep 60") as w:
+        c.update("k", 0, queue="q")
+        got = w.line()
+        assert (got["outcome"], got["signal"]) == ("failed", signal.SIGKILL)
+        with open(f"/proc/{w.proc.pid}/stat", encoding="ascii") as f:
+            used = f.read().rsplit(")", 1)[1].split()[11:13]
+        assert sum(map(int, used)) / os.sysconf("SC_CLK_TCK") < 1
+        assert w.stop()[0] == 0
+
+
 def test_lines_a_lost_lease_ends_the_program(make_daemon):
     d = make_daemon(lease_queue())
     with d.conn() as c, Work(d, "--lines", "json", "--", "sh", "-c",
