@@ -472,7 +472,7 @@ END_TEST
 START_TEST(names_and_ids_end_at_their_lengths)
 {
 	static const size_t lengths[] = { 1, 22, 23, 24, 254, 255, 256 };
-	char key[257], id[66];
+	char key[257], id[IDEM_INNER + 1];
 	struct op_update op = rig_op("q/", SEC);
 	struct rig r;
 
@@ -495,7 +495,7 @@ START_TEST(names_and_ids_end_at_their_lengths)
 	rig_expect(&r, rig_update_op(&r, &op), ST_UPDATED_TIMER);
 	rig_expect(&r, rig_update_op(&r, &op), ST_UPDATED_TIMER);
 	ck_assert_uint_eq(rig_get(&r, "k").coalesced, 1);
-	op.idem.n = 65;
+	op.idem.n = IDEM_INNER + 1; /* with a namespace; without one the service refuses it */
 	rig_expect(&r, rig_update_op(&r, &op), ST_INVALID);
 	rig_done(&r);
 }
