@@ -145,7 +145,9 @@ def test_a_drain_that_is_interrupted_is_undone(make_daemon):
     d = make_daemon(handler("nap", "/bin/sleep", "60") + queue("q", handler="nap"))
     d.json("update", "q/k", "0")
     until(lambda: d.json("get", "q/k")["state"] == "running")
-    with subprocess.Popen([str(WQCTL), "--server", d.address, "drain", "q"]) as proc:
+    # What a shell starts in the background ignores SIGINT, and all below it.
+    with subprocess.Popen([str(WQCTL), "--server", d.address, "drain", "q"],
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as proc:
         until(lambda: d.json("queue", "show", "q")["draining"])
         assert d.json("update", "q/new", "1h", check=4)["outcome"] == "REFUSED_DRAINING"
         proc.send_signal(signal.SIGINT)
