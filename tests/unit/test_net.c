@@ -187,8 +187,15 @@ conns_up(uint32_t max)
 {
 	const struct conns_config cfg = {
 		.loop = loop,
-		.protocol = { NULL, echo_open, echo_close, echo_input, echo_output, echo_wants,
-			echo_closing, echo_deadline, echo_expired, echo_refused, NULL },
+		.protocol = { .open = echo_open,
+			.close = echo_close,
+			.input = echo_input,
+			.output = echo_output,
+			.wants_input = echo_wants,
+			.closing = echo_closing,
+			.deadline = echo_deadline,
+			.expired = echo_expired,
+			.refused = echo_refused },
 		.max = max,
 		.frame_max = 4u << 20,
 		.busy = STR("busy\n"),
