@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
+#include "ctl_process.h"
 #include "wq.h"
 
 #define CTL_LINE_MAX (1u << 20) /* bytes of an answer */
@@ -23,14 +23,12 @@
 enum ctl_lines { CTL_LINES_NONE, CTL_LINES_JSON, CTL_LINES_FIELDS };
 
 struct ctl_program {
-	pid_t pid; /* 0: none */
-	int pidfd, in, out;
+	struct ctl_process process;
+	int in, out;
 	char *job; /* owned: what is still to be written, from `at` on */
 	size_t n_job, at;
 	char *line; /* owned: what came of an answer */
 	size_t n_line, cap;
-	int64_t kill_at_ms; /* after TERM; -1: not told to end */
-	int status;         /* of waitpid, when it is over */
 };
 
 /* How a job ended, by its line. */
@@ -53,13 +51,8 @@ ctl_program_job(struct ctl_program *p, enum ctl_lines how, const wq_work_info_t 
  * line break; 0: not yet; -1: it has closed its output, or says too much. */
 int
 ctl_program_turn(struct ctl_program *p);
-/* TERM to its group, KILL at `now_ms` + `grace_ms` by ctl_program_hurry. */
-void
-ctl_program_end(struct ctl_program *p, int64_t now_ms, int64_t grace_ms);
-void
-ctl_program_hurry(struct ctl_program *p, int64_t now_ms);
-/* It has ended: its status. Nothing of it is left. */
-void
+/* It has ended. Nothing of it is left. */
+struct ctl_ended
 ctl_program_reap(struct ctl_program *p);
 /* End of input, then so long, then TERM, a second, KILL. */
 void

@@ -3,54 +3,19 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
-#include <sys/pidfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "ctl_child.h"
 #include "ctl_lines.h"
 #include "ctl_mem.h"
 
 #define LAST_MS 1000
 
-static void
-close_fd(int *fd)
-{
-	if (*fd >= 0)
-		(void)close(*fd);
-	*fd = -1;
-}
-
 void
 ctl_program_init(struct ctl_program *p)
 {
-	*p = (struct ctl_program){ .pidfd = -1, .in = -1, .out = -1, .kill_at_ms = -1 };
-}
-
-static int
-spawn(struct ctl_program *p, char *const *argv, char *const *env, int in, int out)
-{
-	posix_spawn_file_actions_t fa;
-	posix_spawnattr_t at;
-	int err = posix_spawn_file_actions_init(&fa);
-
-	if (err)
-		return -err;
-	err = posix_spawnattr_init(&at);
-	if (!err) {
-		err = posix_spawn_file_actions_adddup2(&fa, in, STDIN_FILENO);
-		if (!err)
-			err = posix_spawn_file_actions_adddup2(&fa, out, STDOUT_FILENO);
-		if (!err)
-			err = ctl_spawn_attributes(&at);
-		if (!err)
-			err = posix_spawnp(&p->pid, argv[0], &fa, &at, argv, env);
-		(void)posix_spawnattr_destroy(&at);
-	}
-	(void)posix_spawn_file_actions_destroy(&fa);
-	return -err;
+	*p = (struct ctl_program){ .in = -1, .out = -1 };
+	ctl_process_init(&p->process);
 }
 
 int
@@ -60,22 +25,16 @@ ctl_program_start(struct ctl_program *p, char *const *argv, char *const *env)
 
 	if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
 		err = -errno;
-	if (!err)
-		err = spawn(p, argv, env, in[0], out[1]);
-	close_fd(&in[0]);
-	close_fd(&out[1]);
 	if (!err) {
-		p->pidfd = pidfd_open(p->pid, 0);
-		err = p->pidfd < 0 ? -errno : 0;
+		const struct ctl_spawn how = { argv, env, in[0], out[1], -1 };
+
+		err = ctl_process_start(&p->process, &how);
 	}
+	ctl_close(&in[0]);
+	ctl_close(&out[1]);
 	if (err) {
-		close_fd(&in[1]);
-		close_fd(&out[0]);
-		if (p->pid > 0) {
-			(void)kill(p->pid, SIGKILL);
-			(void)waitpid(p->pid, NULL, 0);
-		}
-		ctl_program_init(p);
+		ctl_close(&in[1]);
+		ctl_close(&out[0]);
 		return err;
 	}
 	p->in = in[1];
@@ -104,7 +63,7 @@ write_some(struct ctl_program *p)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno != EAGAIN)
-			close_fd(&p->in);
+			ctl_close(&p->in);
 		if (n < 0)
 			return;
 		p->at += (size_t)n;
@@ -145,46 +104,23 @@ ctl_program_turn(struct ctl_program *p)
 	return p->out >= 0 ? read_some(p) : -1;
 }
 
-void
-ctl_program_end(struct ctl_program *p, int64_t now_ms, int64_t grace_ms)
-{
-	if (p->pid <= 0 || p->kill_at_ms >= 0)
-		return;
-	p->kill_at_ms = now_ms + grace_ms;
-	(void)kill(-p->pid, SIGTERM);
-}
-
-void
-ctl_program_hurry(struct ctl_program *p, int64_t now_ms)
-{
-	if (p->pid <= 0 || p->kill_at_ms < 0 || now_ms < p->kill_at_ms)
-		return;
-	p->kill_at_ms = INT64_MAX;
-	(void)kill(-p->pid, SIGKILL);
-}
-
-void
+struct ctl_ended
 ctl_program_reap(struct ctl_program *p)
 {
-	int status = 0;
+	struct ctl_ended how = ctl_process_reap(&p->process);
 
-	/* What it left behind in its group goes too, before its number can be another's. */
-	(void)kill(-p->pid, SIGKILL);
-	while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
-		;
-	close_fd(&p->in);
-	close_fd(&p->out);
-	close_fd(&p->pidfd);
+	ctl_close(&p->in);
+	ctl_close(&p->out);
 	mem_free(p->job);
 	mem_free(p->line);
 	ctl_program_init(p);
-	p->status = status;
+	return how;
 }
 
 static bool
 ends_within(const struct ctl_program *p, int ms)
 {
-	struct pollfd f = { .fd = p->pidfd, .events = POLLIN };
+	struct pollfd f = { .fd = p->process.pidfd, .events = POLLIN };
 
 	return poll(&f, 1, ms) > 0;
 }
@@ -192,12 +128,12 @@ ends_within(const struct ctl_program *p, int ms)
 void
 ctl_program_close(struct ctl_program *p, int grace_ms)
 {
-	if (p->pid <= 0)
+	if (p->process.pid <= 0)
 		return;
-	close_fd(&p->in);
+	ctl_close(&p->in);
 	if (!ends_within(p, grace_ms)) {
-		(void)kill(-p->pid, SIGTERM);
+		(void)kill(-p->process.pid, SIGTERM);
 		(void)ends_within(p, LAST_MS);
 	}
-	ctl_program_reap(p);
+	(void)ctl_program_reap(p);
 }

@@ -41,12 +41,12 @@ put_end(struct slot *s, const char *outcome)
 			(unsigned)s->attempt, outcome);
 		if (s->start_error)
 			printf(", not started: %s", strerror(s->start_error));
-		else if (ch->signal)
-			printf(", signal %d", ch->signal);
-		else if (ch->exit_code < 0)
+		else if (ch->exit.signal)
+			printf(", signal %d", ch->exit.signal);
+		else if (ch->exit.code < 0)
 			printf(", no answer");
 		else
-			printf(", exit %d", ch->exit_code);
+			printf(", exit %d", ch->exit.code);
 		printf("  took %lld.%03llds\n", (long long)s->took_ms / 1000,
 			(long long)s->took_ms % 1000);
 		return;
@@ -58,8 +58,8 @@ put_end(struct slot *s, const char *outcome)
 	ctl_json_set(j, "attempt", json_integer(s->attempt));
 	ctl_json_set(j, "outcome", json_string(outcome));
 	ctl_json_set(
-		j, "exit_code", ch->exit_code >= 0 ? json_integer(ch->exit_code) : json_null());
-	ctl_json_set(j, "signal", json_integer(ch->signal));
+		j, "exit_code", ch->exit.code >= 0 ? json_integer(ch->exit.code) : json_null());
+	ctl_json_set(j, "signal", json_integer(ch->exit.signal));
 	ctl_json_set(j, "errno", json_integer(s->start_error));
 	ctl_json_set(j, "took_ms", json_integer(s->took_ms));
 	ctl_json_put(c, j);
@@ -112,9 +112,9 @@ slot_over(struct slot *s)
 	char text[256];
 
 	s->took_ms = ctl_now_ms() - s->child.started_ms;
-	s->failed = s->start_error || s->child.exit_code != 0;
-	end.exit_code = s->start_error ? -1 : s->child.exit_code;
-	end.signal = s->child.signal;
+	s->failed = s->start_error || s->child.exit.code != 0;
+	end.exit_code = s->start_error ? -1 : s->child.exit.code;
+	end.signal = s->child.exit.signal;
 	end.output = s->child.output;
 	end.output_len = s->child.n_output;
 	end.truncated = s->child.truncated;
@@ -226,10 +226,9 @@ on_work(wq_worker_t *w, wq_work_t *work, void *arg)
 static void
 slot_hurry_up(struct slot *s)
 {
-	if (s->child.pid > 0)
-		ctl_child_end(&s->child, ctl_now_ms(), GRACE_MS);
+	ctl_process_end(&s->child.process, ctl_now_ms(), GRACE_MS);
 	if (s->work)
-		ctl_program_end(&s->program, ctl_now_ms(), GRACE_MS);
+		ctl_process_end(&s->program.process, ctl_now_ms(), GRACE_MS);
 }
 
 static void
@@ -279,8 +278,9 @@ next_wait_ms(const struct working *g, int64_t until)
 	for (int i = 0; i < g->n_slots; i++) {
 		const struct slot *s = &g->slots[i];
 
-		ms = sooner(ms, s->child.pid > 0 ? s->child.kill_at_ms : -1, now);
-		ms = sooner(ms, s->program.pid > 0 ? s->program.kill_at_ms : -1, now);
+		ms = sooner(ms, s->child.process.pid > 0 ? s->child.process.kill_at_ms : -1, now);
+		ms = sooner(
+			ms, s->program.process.pid > 0 ? s->program.process.kill_at_ms : -1, now);
 		ms = sooner(ms, s->rests_until_ms > now ? s->rests_until_ms : -1, now);
 	}
 	return ms > 1000000 ? 1000000 : (int)ms;
@@ -298,12 +298,12 @@ what_to_poll(const struct working *g, struct pollfd *fds, struct slot **of, stru
 	fds[1] = (struct pollfd){ .fd = g->signalfd, .events = POLLIN };
 	for (int i = 0; i < g->n_slots; i++) {
 		const struct ctl_program *p = &slots[i].program;
+		const struct ctl_process *own = g->lines ? &p->process : &slots[i].child.process;
 
-		if (slots[i].child.pid <= 0 && p->pid <= 0)
+		if (own->pid <= 0)
 			continue;
 		of[n] = of[n + 1] = of[n + 2] = &slots[i];
-		fds[n++] = (struct pollfd){ .fd = g->lines ? p->pidfd : slots[i].child.pidfd,
-			.events = POLLIN };
+		fds[n++] = (struct pollfd){ .fd = own->pidfd, .events = POLLIN };
 		fds[n++] = (struct pollfd){ .fd = g->lines ? p->out : slots[i].child.out,
 			.events = POLLIN };
 		fds[n++] =
@@ -317,7 +317,7 @@ command_turn(struct slot *s, const struct pollfd *fds)
 {
 	if (fds[1].revents)
 		ctl_child_read(&s->child);
-	ctl_child_hurry(&s->child, ctl_now_ms());
+	ctl_process_hurry(&s->child.process, ctl_now_ms());
 	if (fds[0].revents) {
 		ctl_child_reap(&s->child);
 		slot_over(s);

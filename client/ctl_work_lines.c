@@ -4,8 +4,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "ctl_mem.h"
 #include "ctl_time.h"
@@ -38,12 +36,11 @@ slot_rests(struct slot *s)
 static void
 program_goes(struct slot *s)
 {
-	if (s->program.pid <= 0 || s->program.kill_at_ms >= 0)
+	if (s->program.process.pid <= 0 || s->program.process.kill_at_ms >= 0)
 		return;
-	ctl_program_end(&s->program, ctl_now_ms(), GRACE_MS);
+	ctl_process_end(&s->program.process, ctl_now_ms(), GRACE_MS);
 	/* Nothing more is heard of it, and an end of its output would be there to be read all the time. */
-	(void)close(s->program.out);
-	s->program.out = -1;
+	ctl_close(&s->program.out);
 	s->rests_until_ms = INT64_MAX;
 	count_credits(s->g);
 }
@@ -55,8 +52,8 @@ lines_failed(struct slot *s, const char *why)
 
 	s->failed = true;
 	s->took_ms = ctl_now_ms() - s->child.started_ms;
-	end.exit_code = s->child.exit_code;
-	end.signal = s->child.signal;
+	end.exit_code = s->child.exit.code;
+	end.signal = s->child.exit.signal;
 	end.output = why;
 	end.output_len = strlen(why);
 	slot_say(s, &end);
@@ -67,17 +64,16 @@ static void
 lines_ended(struct slot *s)
 {
 	char why[80];
+	struct ctl_ended how = ctl_program_reap(&s->program);
 
-	ctl_program_reap(&s->program);
 	slot_rests(s);
 	if (!s->work)
 		return;
-	s->child.exit_code = WIFEXITED(s->program.status) ? WEXITSTATUS(s->program.status) : -1;
-	s->child.signal = WIFSIGNALED(s->program.status) ? WTERMSIG(s->program.status) : 0;
-	if (s->child.signal)
-		snprintf(why, sizeof why, "the program ended by signal %d", s->child.signal);
+	s->child.exit = how;
+	if (s->child.exit.signal)
+		snprintf(why, sizeof why, "the program ended by signal %d", s->child.exit.signal);
 	else
-		snprintf(why, sizeof why, "the program ended with status %d", s->child.exit_code);
+		snprintf(why, sizeof why, "the program ended with status %d", s->child.exit.code);
 	lines_failed(s, why);
 }
 
@@ -100,7 +96,7 @@ lines_answered(struct slot *s)
 	s->rest_ms = 0;
 	s->failed = a.failed;
 	s->took_ms = ctl_now_ms() - s->child.started_ms;
-	s->child.exit_code = a.failed;
+	s->child.exit.code = a.failed;
 	end.output = a.output;
 	end.output_len = a.n_output;
 	if (a.retry)
@@ -125,9 +121,9 @@ void
 lines_begin(struct slot *s, const wq_work_info_t *job, char *const *env)
 {
 	s->child.started_ms = ctl_now_ms();
-	s->child.exit_code = -1;
+	s->child.exit.code = -1;
 	s->start_error = 0;
-	if (s->program.pid <= 0)
+	if (s->program.process.pid <= 0)
 		s->start_error = -ctl_program_start(&s->program, s->g->argv, env);
 	if (s->start_error) {
 		slot_rests(s);
@@ -143,7 +139,7 @@ program_turn(struct slot *s, const struct pollfd *fds)
 {
 	if (fds[1].revents || fds[2].revents)
 		lines_turn(s);
-	ctl_program_hurry(&s->program, ctl_now_ms());
+	ctl_process_hurry(&s->program.process, ctl_now_ms());
 	if (fds[0].revents)
 		lines_ended(s);
 }

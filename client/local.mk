@@ -56,6 +56,7 @@ noinst_LIBRARIES += %reldir%/libctl.a
 	%reldir%/ctl_batch.c \
 	%reldir%/ctl_child.c %reldir%/ctl_child.h \
 	%reldir%/ctl_lines.c %reldir%/ctl_lines.h \
+	%reldir%/ctl_process.c %reldir%/ctl_process.h \
 	%reldir%/ctl_program.c \
 	%reldir%/ctl_bench.c \
 	%reldir%/ctl_care.c \
