@@ -71,34 +71,6 @@ put_name(struct carry_out *o, const struct job *j)
 	carry_str(o, T_KEY, job_key(j));
 }
 
-/* A run of a job that was deleted meanwhile is kept from the store, not from us. */
-static void
-save_going(struct job_saved *s, const struct job *j)
-{
-	const struct run *run = side_of(j)->run;
-	const struct payload *p = run ? run->payload : NULL;
-
-	if (!run || s->running)
-		return;
-	s->running = true;
-	if (s->pending == JOB_IDLE)
-		s->seq = run->seq;
-	s->run_coalesced = run->coalesced;
-	s->run_due_wall_ns = run->due_wall_ns;
-	s->run_started_wall_ns = run->started_wall_ns;
-	if (!p)
-		return;
-	if (s->pending == JOB_IDLE) {
-		s->parts = p->parts;
-		s->n_parts = p->n;
-		s->command = p->command;
-	} else {
-		s->run_parts = p->parts;
-		s->n_run_parts = p->n;
-		s->run_command = p->command;
-	}
-}
-
 static void
 put_saved(struct carry_out *o, const struct job_saved *s)
 {
@@ -138,8 +110,7 @@ put_job(struct carry_out *o, const struct engine *e, const struct job *j, struct
 
 	if (ids_of(&e->ids, job_number(e, j)) != 0)
 		return;
-	job_save(j, now, &s);
-	save_going(&s, j);
+	job_save_going(j, now, &s);
 	carry_begin(o, CARRY_JOB);
 	put_name(o, j);
 	put_saved(o, &s);

@@ -168,9 +168,8 @@ save_run(struct job_saved *s, const struct run *run)
 }
 
 static void
-save_parts(struct job_saved *s, const struct job *j)
+save_parts(struct job_saved *s, const struct job *j, const struct run *going)
 {
-	const struct run *going = saved_run(j);
 	const struct payload *run = going ? going->payload : NULL;
 	const struct payload *own =
 		job_pend(j) != PEND_NONE || !side_of(j)->run ? job_payload(j) : run;
@@ -187,8 +186,8 @@ save_parts(struct job_saved *s, const struct job *j)
 	}
 }
 
-void
-job_save(const struct job *j, struct moment now, struct job_saved *s)
+static void
+save(const struct job *j, const struct run *going, struct moment now, struct job_saved *s)
 {
 	*s = (struct job_saved){
 		.queue = j->q->name,
@@ -213,9 +212,21 @@ job_save(const struct job *j, struct moment now, struct job_saved *s)
 		s->due_wall_ns = job_due_wall(now, j);
 		s->created_wall_ns = moment_wall(now, j->created_ns);
 	}
-	if (saved_run(j))
-		save_run(s, saved_run(j));
-	save_parts(s, j);
+	if (going)
+		save_run(s, going);
+	save_parts(s, j, going);
+}
+
+void
+job_save(const struct job *j, struct moment now, struct job_saved *s)
+{
+	save(j, saved_run(j), now, s);
+}
+
+void
+job_save_going(const struct job *j, struct moment now, struct job_saved *s)
+{
+	save(j, side_of(j)->run, now, s);
 }
 
 static void

@@ -7,6 +7,9 @@
 /* dirty.c: the job as it is stored. */
 void
 job_save(const struct job *j, struct moment now, struct job_saved *s);
+/* The same with the run of a job that was deleted meanwhile, which is kept from the store. */
+void
+job_save_going(const struct job *j, struct moment now, struct job_saved *s);
 /* restore.c: its fields as they were stored, but for its deadline and place. */
 void
 job_load(struct job *j, struct moment now, const struct job_saved *s);
