@@ -57,6 +57,8 @@ in_engine(const struct reading *rd)
 	at_least(&e->seq, carry_get_u64(rd->r, T_ENGINE_SEQ, 0));
 	at_least(&e->run_seq, carry_get_u64(rd->r, T_ENGINE_RUN_SEQ, 0));
 	at_least(&e->fence, carry_get_u64(rd->r, T_ENGINE_FENCE, 0));
+	/* Who does not say may have merged some. */
+	e->merged = carry_get_u64(rd->r, T_ENGINE_MERGED, 1) != 0;
 	return 0;
 }
 

@@ -11,7 +11,14 @@
 /* Of most records: a name. */
 enum { T_QUEUE = 1, T_KEY, T_NAME };
 
-enum { T_ENGINE_RUN_ID = 16, T_ENGINE_MADE, T_ENGINE_SEQ, T_ENGINE_RUN_SEQ, T_ENGINE_FENCE };
+enum {
+	T_ENGINE_RUN_ID = 16,
+	T_ENGINE_MADE,
+	T_ENGINE_SEQ,
+	T_ENGINE_RUN_SEQ,
+	T_ENGINE_FENCE,
+	T_ENGINE_MERGED
+};
 enum { T_COUNTER_VALUE = 16 };
 enum { T_COALESCED_BY_ID = 16 };
 enum { T_TURNS_TICKET = 16 };

@@ -49,6 +49,7 @@ put_engine(struct carry_out *o, const struct engine *e)
 	carry_u64(o, T_ENGINE_SEQ, e->seq);
 	carry_u64(o, T_ENGINE_RUN_SEQ, e->run_seq);
 	carry_u64(o, T_ENGINE_FENCE, e->fence);
+	carry_u64(o, T_ENGINE_MERGED, e->merged);
 	carry_end(o);
 #define X(name, doc) put_counter(o, #name, e->stats.name);
 	ENGINE_COUNTER_TABLE(X)

@@ -215,10 +215,12 @@ backoff_some(struct engine *e, uint32_t most)
 
 /* Without memory for it, who asks for the older number is told that there is no such run. */
 static void
-merge_generation(const struct run *run, struct job *j)
+merge_generation(struct engine *e, const struct run *run, struct job *j)
 {
-	if (wait_slot(j, ON_WAIT_NEXT))
-		job_set_merged(j, run->merged + 1);
+	if (!wait_slot(j, ON_WAIT_NEXT))
+		return;
+	job_set_merged(j, run->merged + 1);
+	e->merged = true;
 }
 
 /* The instance is pending again, as if it had never been handed over: what came while it seemed to
@@ -230,7 +232,7 @@ give_back_instance(struct engine *e, struct run *run, struct job *j)
 
 	/* Both numbers have been told: the newer one stays, and stands for the older too. */
 	if (!run->retry && newer)
-		merge_generation(run, j);
+		merge_generation(e, run, j);
 	else if (!run->retry)
 		job_side(j)->generation--;
 	job_side(j)->attempt = run->retry ? side_of(j)->attempt - 1 : side_of(j)->attempt;

@@ -97,8 +97,8 @@ history_find_standing(const struct engine *e, const struct job *j, uint64_t gene
 {
 	struct record *found = history_find(e, j, generation);
 
-	/* Newest first. Nothing was ever merged where no hand-over was taken back. */
-	if (found || e->stats.start_retries == 0)
+	/* Newest first. */
+	if (found || !e->merged)
 		return found;
 	list_each(r, &side_of(j)->records, struct record, of_job) {
 		if (r->r.generation < generation)

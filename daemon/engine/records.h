@@ -533,6 +533,7 @@ struct engine {
 	bool carried; /* recovery of a state that is carried over an exec */
 	bool watched;
 	bool spaces; /* names may be of namespaces */
+	bool merged; /* generations were: see struct waits */
 	struct slab jobs, sides;
 	struct slab key_bytes[KEY_CLASSES]; /* of keys up to 8, 16, ... bytes; made when needed */
 	struct index keys;                  /* of jobs */

@@ -602,6 +602,26 @@ START_TEST(what_could_not_be_sent_never_was)
 }
 END_TEST
 
+/* As where a start came to nothing: both generations were promised, one run stands for them. */
+START_TEST(what_was_released_is_waited_for_by_both_numbers)
+{
+	struct rig r;
+
+	rig_init(&r);
+	rig_expect(&r, rig_queue_create(&r, "q", "action=lease"), ST_OK);
+	rig_subscribe(&r, "q", 1);
+	rig_update(&r, "q/a", 0);
+	ck_assert_uint_eq(
+		rig_expect(&r, rig_update(&r, "q/a", 0), ST_REQUEUED_RUNNING)->r.generation, 2);
+	rig_expect(&r, rig_lease(&r, EV_RELEASE, rig_running(&r, "q/a")), ST_OK);
+	ck_assert_uint_eq(rig_running(&r, "q/a")->generation, 2);
+	rig_expect(&r, rig_lease(&r, EV_FINISH, rig_running(&r, "q/a")), ST_OK);
+	for (uint64_t n = 1; n <= 2; n++)
+		ck_assert_uint_eq(rig_expect(&r, rig_wait(&r, "q/a", n), ST_OK)->run.generation, 2);
+	rig_done(&r);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -615,6 +635,7 @@ main(void)
 	tcase_add_test(tc, queues_of_a_namespace_have_workers_too);
 	tcase_add_test(tc, leases_do_not_count_as_processes);
 	tcase_add_test(tc, what_could_not_be_sent_never_was);
+	tcase_add_test(tc, what_was_released_is_waited_for_by_both_numbers);
 	tc = unit_case(s, "random");
 	tcase_add_loop_test(tc, leases_agree_with_the_reference, 0, SEEDS);
 	return unit_run(s);
