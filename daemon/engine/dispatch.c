@@ -84,15 +84,13 @@ static int
 rate_wait(struct engine *e, struct queue *q)
 {
 	int64_t opens_ns = bucket_opens(&q->bucket, &q->s.rate, q->s.burst);
-	int err;
 
 	if (opens_ns <= e->now.boot_ns) {
 		timer_del(&e->paces, &q->pace);
 		return 0;
 	}
 	e->stats.rate_waits += !timer_armed(&q->pace);
-	err = timer_set(&e->paces, &q->pace, opens_ns, ++e->seq);
-	return err;
+	return timer_set(&e->paces, &q->pace, opens_ns, ++e->seq);
 }
 
 /* A token for a start. The wait for the next one begins before the start, so that it can't fail. */
