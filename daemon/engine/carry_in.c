@@ -29,6 +29,19 @@ get_u32(const struct carry_record *r, unsigned tag)
 	return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
 }
 
+/* All fields of one tag, in memory of their own; *n of them. NULL: none, or no memory (*n stays). */
+static struct str *
+get_all(const struct carry_record *r, unsigned tag, size_t *n)
+{
+	struct str *v;
+
+	*n = carry_get_all(r, tag, NULL, 0);
+	v = *n ? x_alloc(*n * sizeof *v) : NULL;
+	if (v)
+		(void)carry_get_all(r, tag, v, *n);
+	return v;
+}
+
 static struct job *
 named_job(const struct engine *e, const struct carry_record *r)
 {
@@ -90,19 +103,6 @@ in_queue(const struct reading *rd)
 
 /* ---- jobs ---- */
 
-/* All parts of one tag, in memory of their own; *n of them. NULL: none, or no memory (*n stays). */
-static struct str *
-get_parts(const struct carry_record *r, unsigned tag, size_t *n)
-{
-	struct str *v;
-
-	*n = carry_get_all(r, tag, NULL, 0);
-	v = *n ? x_alloc(*n * sizeof *v) : NULL;
-	if (v)
-		(void)carry_get_all(r, tag, v, *n);
-	return v;
-}
-
 static void
 get_saved(const struct carry_record *r, struct job_saved *s)
 {
@@ -144,8 +144,8 @@ in_job(const struct reading *rd)
 	int err = -ENOMEM;
 
 	get_saved(rd->r, &s);
-	parts = get_parts(rd->r, T_JOB_PART, &s.n_parts);
-	run_parts = get_parts(rd->r, T_JOB_RUN_PART, &s.n_run_parts);
+	parts = get_all(rd->r, T_JOB_PART, &s.n_parts);
+	run_parts = get_all(rd->r, T_JOB_RUN_PART, &s.n_run_parts);
 	s.parts = parts;
 	s.run_parts = run_parts;
 	if ((parts || s.n_parts == 0) && (run_parts || s.n_run_parts == 0))
@@ -512,11 +512,9 @@ static int
 in_turns(const struct reading *rd)
 {
 	struct queue *q = queue_find(rd->e, carry_get(rd->r, T_QUEUE));
-	size_t n = carry_get_all(rd->r, T_TURNS_TICKET, NULL, 0);
-	struct str *v = n ? x_alloc(n * sizeof *v) : NULL;
+	size_t n;
+	struct str *v = get_all(rd->r, T_TURNS_TICKET, &n);
 
-	if (v)
-		(void)carry_get_all(rd->r, T_TURNS_TICKET, v, n);
 	for (size_t i = 0; v && q && i < n; i++) {
 		uint64_t ticket = 0;
 

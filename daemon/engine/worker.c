@@ -35,24 +35,18 @@ sub_hash(const struct engine *e, uint64_t ticket)
 	return engine_random(e, 'w', ticket);
 }
 
-static struct sub *
-sub_find(const struct engine *e, uint64_t ticket)
+struct sub *
+worker_find(const struct engine *e, uint64_t ticket)
 {
 	struct map_node *node = ticket ? map_find(&e->subs, sub_hash(e, ticket), &ticket) : NULL;
 
 	return node ? container_of(node, struct sub, node) : NULL;
 }
 
-struct sub *
-worker_find(const struct engine *e, uint64_t ticket)
-{
-	return sub_find(e, ticket);
-}
-
 struct lease *
 worker_lost_lease(const struct engine *e, uint64_t subscription, uint64_t token)
 {
-	const struct sub *s = sub_find(e, subscription);
+	const struct sub *s = worker_find(e, subscription);
 
 	if (!s)
 		return NULL;
@@ -224,7 +218,7 @@ sub_new(struct engine *e, uint64_t ticket, const struct op_subscribe *op)
 void
 worker_goes_last(struct engine *e, struct queue *q, uint64_t ticket)
 {
-	struct sub *s = sub_find(e, ticket);
+	struct sub *s = worker_find(e, ticket);
 	struct place *p = s ? place_of(s, q) : NULL;
 
 	if (!p || !list_linked(&p->taker))
@@ -237,7 +231,7 @@ int
 worker_carry(struct engine *e, const struct worker_carried *from)
 {
 	const struct op_subscribe op = { .credits = from->credits, .holder = from->holder };
-	struct sub *s = sub_find(e, from->ticket) ? NULL : sub_new(e, from->ticket, &op);
+	struct sub *s = worker_find(e, from->ticket) ? NULL : sub_new(e, from->ticket, &op);
 	int err = s ? 0 : -ENOMEM;
 
 	for (size_t i = 0; err == 0 && i < from->n_queues; i++) {
@@ -316,7 +310,7 @@ void
 credits_event(struct engine *e, const struct engine_event *ev)
 {
 	const struct op_credits *op = ev->credits;
-	struct sub *s = sub_find(e, op->subscription);
+	struct sub *s = worker_find(e, op->subscription);
 	struct ask a = { .e = e, .ticket = ev->ticket, .level = LEVEL_MEMORY };
 
 	if (!s || s->closed) {
@@ -340,7 +334,7 @@ credits_event(struct engine *e, const struct engine_event *ev)
 void
 worker_leave(struct engine *e, uint64_t ticket)
 {
-	struct sub *s = sub_find(e, ticket);
+	struct sub *s = worker_find(e, ticket);
 	struct lease *l;
 
 	if (!s)
@@ -434,7 +428,7 @@ engine_crew_each(
 bool
 engine_worker_get(const struct engine *e, uint64_t subscription, struct worker_view *out)
 {
-	const struct sub *s = sub_find(e, subscription);
+	const struct sub *s = worker_find(e, subscription);
 
 	if (s)
 		*out = (struct worker_view){
@@ -452,7 +446,7 @@ sub_verify(const struct engine *e, const struct sub *s)
 	size_t bytes = 0;
 
 	CHECK_OBJ(s, SUB_MAGIC);
-	wq_assert(sub_find(e, s->ticket) == s);
+	wq_assert(worker_find(e, s->ticket) == s);
 	list_each(l, &s->leases, struct lease, of_sub) {
 		lease_verify(e, l);
 		wq_assert(l->sub == s);
