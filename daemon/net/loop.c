@@ -1,9 +1,6 @@
 #include "net/loop.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -19,7 +16,7 @@
 #define POLL_FIRST 32u
 #define POLL_MAX   4096u
 /* The loop's own descriptors among them. */
-#define POLL_OWN 4u
+#define POLL_OWN 3u
 /* A tick later than this means that the loop was stalled: then the input that has piled up goes
  * first, for at most so many turns. */
 #define STALL_NS     (2 * NS_PER_MS)
@@ -41,11 +38,7 @@ struct loop {
 	struct event *step_ev;
 	bool stepped;
 
-	int wake_fd; /* eventfd */
-	struct event *wake_ev;
-	pthread_mutex_t lock;
-	struct list inbox; /* under `lock` */
-	_Atomic bool stop; /* any thread */
+	bool stop;
 
 	struct list deferred; /* struct loop_task */
 	struct list signals;
@@ -141,57 +134,11 @@ step_ready(evutil_socket_t fd, short what, void *arg)
 	step_arm(l);
 }
 
-static void
-wake_ready(evutil_socket_t fd, short what, void *arg)
-{
-	struct loop *l = arg;
-	struct loop_task *t;
-	struct list posted;
-	uint64_t n;
-
-	(void)what;
-	if (read(fd, &n, sizeof n) < 0)
-		return;
-	list_init(&posted);
-	pthread_mutex_lock(&l->lock);
-	list_splice(&posted, &l->inbox);
-	pthread_mutex_unlock(&l->lock);
-	while ((t = list_first(&posted, struct loop_task, link)) != NULL) {
-		list_del(&t->link);
-		t->fn(t->arg);
-	}
-}
-
-static void
-wake(struct loop *l)
-{
-	static const uint64_t one = 1;
-
-	/* It can only fail for being awake 2^64 times already. */
-	if (write(l->wake_fd, &one, sizeof one) < 0)
-		wq_assert(errno == EAGAIN);
-}
-
-void
-loop_post(struct loop *l, struct loop_task *t)
-{
-	bool first;
-
-	CHECK_OBJ(l, LOOP_MAGIC);
-	pthread_mutex_lock(&l->lock);
-	first = list_empty(&l->inbox);
-	list_append(&l->inbox, &t->link);
-	pthread_mutex_unlock(&l->lock);
-	if (first)
-		wake(l);
-}
-
 void
 loop_stop(struct loop *l)
 {
 	CHECK_OBJ(l, LOOP_MAGIC);
-	atomic_store(&l->stop, true);
-	wake(l);
+	l->stop = true;
 }
 
 /* ---- signals ---- */
@@ -322,13 +269,11 @@ descriptors_new(struct loop *l)
 {
 	l->tick_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
 	l->step_fd = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC);
-	l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (l->tick_fd < 0 || l->step_fd < 0 || l->wake_fd < 0 || !step_arm(l))
+	if (l->tick_fd < 0 || l->step_fd < 0 || !step_arm(l))
 		return -errno;
 	l->tick_ev = watch(l, l->tick_fd, tick_ready);
 	l->step_ev = watch(l, l->step_fd, step_ready);
-	l->wake_ev = watch(l, l->wake_fd, wake_ready);
-	return l->tick_ev && l->step_ev && l->wake_ev ? 0 : -ENOMEM;
+	return l->tick_ev && l->step_ev ? 0 : -ENOMEM;
 }
 
 int
@@ -344,16 +289,13 @@ loop_new(const struct loop_hooks *hooks, struct loop **out)
 		.hooks = *hooks,
 		.tick_fd = -1,
 		.step_fd = -1,
-		.wake_fd = -1,
 		.tick_ns = INT64_MAX,
 		.armed_ns = INT64_MAX,
 		.poll_room = POLL_FIRST,
 		.turn_now = clock_now(),
 	};
-	list_init(&l->inbox);
 	list_init(&l->deferred);
 	list_init(&l->signals);
-	pthread_mutex_init(&l->lock, NULL);
 	err = base_new(l);
 	if (!err)
 		err = descriptors_new(l);
@@ -382,7 +324,7 @@ loop_free(struct loop *l)
 	if (!l)
 		return;
 	CHECK_OBJ(l, LOOP_MAGIC);
-	wq_assert(list_empty(&l->deferred) && list_empty(&l->inbox));
+	wq_assert(list_empty(&l->deferred));
 	while ((w = list_first(&l->signals, struct signal_watch, link)) != NULL) {
 		event_free(w->ev);
 		list_del(&w->link);
@@ -390,10 +332,8 @@ loop_free(struct loop *l)
 	}
 	unwatch(l->tick_ev, l->tick_fd);
 	unwatch(l->step_ev, l->step_fd);
-	unwatch(l->wake_ev, l->wake_fd);
 	if (l->base)
 		event_base_free(l->base);
-	pthread_mutex_destroy(&l->lock);
 	MAGIC_DONE(l);
 	x_free(l);
 }
@@ -428,7 +368,7 @@ tick_if_due(struct loop *l, struct moment now, bool more)
 static bool
 may_sleep(struct loop *l)
 {
-	if (!list_empty(&l->deferred) || l->stepped || atomic_load(&l->stop))
+	if (!list_empty(&l->deferred) || l->stepped || l->stop)
 		return false;
 	if (l->tick_ns <= clock_boot_ns())
 		return false;
@@ -467,8 +407,8 @@ loop_run(struct loop *l)
 {
 	int err = 0;
 
-	while (!err && !atomic_load(&l->stop))
+	while (!err && !l->stop)
 		err = loop_turn(l, true);
-	atomic_store(&l->stop, false);
+	l->stop = false;
 	return err;
 }

@@ -1,7 +1,7 @@
 /*
  * The event loop: libevent behind `struct reactor`, and the things that one
  * loop thread needs besides: a tick at an exact time, a watch on the wall
- * clock, signals, work posted by other threads.
+ * clock, signals.
  *
  * A turn is: poll; callbacks of what was ready (input); the tick, if its time
  * has come; the `turn` hook; tasks deferred to the end, such as the output that
@@ -14,7 +14,7 @@
  * The tick's time is CLOCK_BOOTTIME, absolute, on a timerfd: exact to the
  * kernel's timer, counting suspend; not the millisecond timeouts of poll.
  *
- * Loop thread only, except loop_post and loop_stop.
+ * Loop thread only.
  */
 #ifndef WQD_NET_LOOP_H
 #define WQD_NET_LOOP_H
@@ -50,7 +50,7 @@ loop_run(struct loop *l);
 /* One turn; `block` false: only what is ready now. 0 or -errno. */
 int
 loop_turn(struct loop *l, bool block);
-/* Ends loop_run after the turn that goes on (or the next). Any thread; not from a signal handler. */
+/* Ends loop_run after the turn that goes on (or the next). */
 void
 loop_stop(struct loop *l);
 /* When to call `tick`: CLOCK_BOOTTIME; in the past: in the next turn; INT64_MAX: never. Cheap when
@@ -75,10 +75,6 @@ loop_defer(struct loop *l, struct loop_task *t);
 /* Takes it back; idempotent. */
 void
 loop_task_cancel(struct loop_task *t);
-/* The inbox: runs `t` once on the loop thread, soon, in order of posting. Any thread. The task must
- * not be queued already, and not be cancelled: it comes. */
-void
-loop_post(struct loop *l, struct loop_task *t);
 /* Says that more input may wait in the kernel than this turn has taken (a full read, a new
  * connection). For the net adapter's own files. */
 void

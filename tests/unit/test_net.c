@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -501,43 +500,6 @@ START_TEST(signals_arrive_in_the_loop)
 	UNTIL(signals_seen[1] == 1);
 	raise(SIGUSR1);
 	UNTIL(signals_seen[0] == 1);
-}
-END_TEST
-
-static struct loop_task posted[100];
-static int order[100], n_order;
-
-static void
-on_post(void *arg)
-{
-	order[n_order++] = *(int *)arg;
-	if (n_order == 100)
-		loop_stop(loop);
-}
-
-static void *
-poster(void *arg)
-{
-	static int number[100];
-
-	for (int i = 0; i < 100; i++) {
-		number[i] = i;
-		loop_task_init(&posted[i], on_post, &number[i]);
-		loop_post(arg, &posted[i]);
-	}
-	return NULL;
-}
-
-START_TEST(another_thread_posts_in_order_and_wakes_the_loop)
-{
-	pthread_t thread;
-
-	n_order = 0;
-	ck_assert_int_eq(pthread_create(&thread, NULL, poster, loop), 0);
-	ck_assert_int_eq(loop_run(loop), 0);
-	pthread_join(thread, NULL);
-	for (int i = 0; i < 100; i++)
-		ck_assert_int_eq(order[i], i);
 }
 END_TEST
 
@@ -1216,7 +1178,6 @@ main(void)
 	tcase_add_test(tc, reactor_timers_fire_once_move_and_disarm);
 	tcase_add_test(tc, reactor_io_may_be_deleted_in_its_callback);
 	tcase_add_test(tc, signals_arrive_in_the_loop);
-	tcase_add_test(tc, another_thread_posts_in_order_and_wakes_the_loop);
 	tcase_add_test(tc, the_end_of_a_turn_comes_after_its_deferred_tasks);
 	tcase_add_test(tc, deferred_tasks_run_once_a_turn_and_keep_it_awake);
 
