@@ -58,26 +58,13 @@ crew_carry_out(const struct crew *c, struct carry_out *o)
 		put_member(o, m);
 }
 
-/* False: it is longer than that can be. */
-static bool
-get_text(const struct carry_record *r, unsigned tag, char *dst, size_t size)
-{
-	struct str s = carry_get(r, tag);
-
-	if (s.n >= size)
-		return false;
-	memcpy(dst, s.n ? s.p : "", s.n);
-	dst[s.n] = '\0';
-	return true;
-}
-
 static int
 in_shift(struct crew *c, const struct carry_record *r)
 {
 	char queue[QUEUE_NAME_MAX + 1];
 	struct shift *s;
 
-	if (!get_text(r, SHIFT_QUEUE, queue, sizeof queue))
+	if (carry_get_text(r, SHIFT_QUEUE, queue, sizeof queue) < 0)
 		return ERR_DAMAGED;
 	s = crew_shift(c, queue);
 	if (!s)
@@ -107,14 +94,14 @@ in_member(struct crew *c, const struct carry_record *r)
 	m->since_ns = carry_get_i64(r, MEMBER_SINCE, 0);
 	m->grace_ns = carry_get_i64(r, MEMBER_GRACE, 0);
 	m->cpu_ns = carry_get_i64(r, MEMBER_CPU, 0);
-	m->n_said = carry_get(r, MEMBER_SAID).n;
 	list_append(&c->members, &m->link);
 	c->n++;
 	if (m->pid <= 1 || m->pidfd < 0 || m->out < 0 ||
-		!get_text(r, MEMBER_HANDLER, m->handler, sizeof m->handler) ||
-		!get_text(r, MEMBER_QUEUE, m->queue, sizeof m->queue) ||
-		!get_text(r, MEMBER_SAID, m->said, sizeof m->said))
+		carry_get_text(r, MEMBER_HANDLER, m->handler, sizeof m->handler) < 0 ||
+		carry_get_text(r, MEMBER_QUEUE, m->queue, sizeof m->queue) < 0 ||
+		carry_get_text(r, MEMBER_SAID, m->said, sizeof m->said) < 0)
 		return ERR_DAMAGED;
+	m->n_said = carry_get(r, MEMBER_SAID).n;
 	probe_open(&m->probe, m->pid, -1);
 	return member_watch(m) ? 0 : -ENOMEM;
 }

@@ -286,6 +286,19 @@ carry_get(const struct carry_record *r, unsigned tag)
 	return STR_NONE;
 }
 
+int
+carry_get_text(const struct carry_record *r, unsigned tag, char *dst, size_t size)
+{
+	struct str s = carry_get(r, tag);
+
+	if (s.n >= size)
+		return ERR_DAMAGED;
+	if (s.n)
+		memcpy(dst, s.p, s.n);
+	dst[s.n] = '\0';
+	return 0;
+}
+
 uint64_t
 carry_get_u64(const struct carry_record *r, unsigned tag, uint64_t otherwise)
 {

@@ -124,6 +124,10 @@ carry_next(const struct carry_in *in, size_t *at, struct carry_record *out);
 /* The field, or empty. */
 struct str
 carry_get(const struct carry_record *r, unsigned tag);
+/* The field as text of a buffer of `size` bytes; "" if it is not there. 0, ERR_DAMAGED: it is longer than
+ * that can be, and `dst` is left alone. */
+int
+carry_get_text(const struct carry_record *r, unsigned tag, char *dst, size_t size);
 /* The number, or `otherwise`. */
 uint64_t
 carry_get_u64(const struct carry_record *r, unsigned tag, uint64_t otherwise);

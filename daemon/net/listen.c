@@ -221,7 +221,6 @@ int
 listener_carry_in(struct conns *cs, const struct carry_record *r, const struct listen_options *o,
 	struct listener **out)
 {
-	struct str address = carry_get(r, LISTENER_ADDRESS);
 	struct bound b = {
 		.fd = carry_get_fd(r, LISTENER_FD),
 		.tls = carry_get_u64(r, LISTENER_TLS, 0) != 0,
@@ -230,11 +229,11 @@ listener_carry_in(struct conns *cs, const struct carry_record *r, const struct l
 		.ino = (ino_t)carry_get_u64(r, LISTENER_INO, 0),
 	};
 
-	if (b.fd < 0 || address.n == 0 || address.n >= sizeof b.address)
+	if (b.fd < 0 || carry_get_text(r, LISTENER_ADDRESS, b.address, sizeof b.address) < 0 ||
+		!b.address[0])
 		return ERR_DAMAGED;
 	if (b.tls && !o->tls)
 		return ERR_CONFIG;
-	memcpy(b.address, address.p, address.n);
 	return listener_new(cs, &b, o, out);
 }
 

@@ -92,14 +92,12 @@ runner_carry_out(const struct runner *r, struct carry_out *o)
 static void
 join_pool(struct run *run, const struct carry_record *r)
 {
-	struct str name = carry_get(r, CHILD_POOL);
-	char text[POOL_NAME_MAX + 1] = "";
+	char name[POOL_NAME_MAX + 1];
 	struct pool_sides *pools = &run->r->pools;
 
-	if (name.n == 0 || name.n > POOL_NAME_MAX || run->pidfd < 0)
+	if (carry_get_text(r, CHILD_POOL, name, sizeof name) < 0 || !name[0] || run->pidfd < 0)
 		return;
-	memcpy(text, name.p, name.n);
-	run->side = pool_side_named(pools, text);
+	run->side = pool_side_named(pools, name);
 	/* One that the configuration knows no more leaves it to itself. */
 	if (!run->side)
 		return;
@@ -112,7 +110,7 @@ join_pool(struct run *run, const struct carry_record *r)
 static int
 get_run(struct run *run, const struct carry_record *r)
 {
-	struct str kept = carry_get(r, CHILD_KEPT), cgroup = carry_get(r, CHILD_CGROUP);
+	struct str kept = carry_get(r, CHILD_KEPT);
 
 	run->pid = (pid_t)carry_get_u64(r, CHILD_PID, 0);
 	run->pidfd = carry_get_fd(r, CHILD_PIDFD);
@@ -127,9 +125,9 @@ get_run(struct run *run, const struct carry_record *r)
 	run->cpu_ns = carry_get_i64(r, CHILD_CPU, 0);
 	buf_init(&run->out.kept, (size_t)carry_get_u64(r, CHILD_KEPT_MAX, 0));
 	run->out.truncated = carry_get_u64(r, CHILD_TRUNCATED, 0) != 0;
-	if (run->pid <= 1 || cgroup.n >= sizeof run->cgroup.path)
+	if (run->pid <= 1 ||
+		carry_get_text(r, CHILD_CGROUP, run->cgroup.path, sizeof run->cgroup.path) < 0)
 		return ERR_DAMAGED;
-	memcpy(run->cgroup.path, cgroup.n ? cgroup.p : "", cgroup.n);
 	return kept.n ? buf_put(&run->out.kept, kept.p, kept.n) : 0;
 }
 

@@ -116,19 +116,6 @@ service_carry_out(const struct service *svc, struct carry_out *o)
 
 /* ---- in ---- */
 
-static int
-get_text(const struct carry_record *r, unsigned tag, char *dst, size_t size)
-{
-	struct str s = carry_get(r, tag);
-
-	if (s.n >= size)
-		return ERR_DAMAGED;
-	if (s.n)
-		memcpy(dst, s.p, s.n);
-	dst[s.n] = '\0';
-	return 0;
-}
-
 /* As it was when it came, whatever the kernel says of its socket: both ends of a worker program's were
  * made by us. */
 static int
@@ -142,8 +129,8 @@ in_identity(struct session *s, const struct carry_record *r)
 		.uid = (uid_t)carry_get_u64(r, SESSION_UID, (uid_t)-1),
 		.gid = (gid_t)carry_get_u64(r, SESSION_GID, (gid_t)-1),
 	};
-	if (get_text(r, SESSION_TOKEN, s->id.token, sizeof s->id.token) < 0 ||
-		get_text(r, SESSION_ADDRESS, s->peer.address, sizeof s->peer.address) < 0 ||
+	if (carry_get_text(r, SESSION_TOKEN, s->id.token, sizeof s->id.token) < 0 ||
+		carry_get_text(r, SESSION_ADDRESS, s->peer.address, sizeof s->peer.address) < 0 ||
 		groups.n % sizeof(gid_t) != 0)
 		return ERR_DAMAGED;
 	if (groups.n) {
@@ -167,7 +154,7 @@ in_session(struct session *s, const struct carry_record *r, struct moment now)
 
 	if (err < 0)
 		return err;
-	if (get_text(r, SESSION_CLIENT, s->client, sizeof s->client) < 0 ||
+	if (carry_get_text(r, SESSION_CLIENT, s->client, sizeof s->client) < 0 ||
 		space.n > sizeof s->space || state > SESSION_CLOSING)
 		return ERR_DAMAGED;
 	s->space_n = (uint8_t)space.n;

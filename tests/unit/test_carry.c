@@ -21,7 +21,7 @@ START_TEST(records_come_back_as_they_were_written)
 	struct carry_record r;
 	struct carry_out o;
 	struct carry_in in;
-	char big[5000];
+	char big[5000], text[65];
 	size_t at = 0;
 
 	memset(big, 'b', sizeof big);
@@ -47,6 +47,14 @@ START_TEST(records_come_back_as_they_were_written)
 		ck_assert_uint_eq(parts[0].n, i * 5);
 		ck_assert_uint_eq(parts[1].n, 0);
 		ck_assert_uint_eq(carry_get_u64(&r, 9, 77), 77);
+		ck_assert_int_eq(carry_get_text(&r, 3, text, sizeof text),
+			i * 5 < sizeof text ? 0 : ERR_DAMAGED);
+		if (i * 5 < sizeof text) {
+			ck_assert_uint_eq(strlen(text), i * 5);
+			ck_assert_mem_eq(text, big, i * 5);
+		}
+		ck_assert_int_eq(carry_get_text(&r, 9, text, sizeof text), 0);
+		ck_assert_str_eq(text, "");
 		ck_assert_uint_eq(carry_get(&r, 4).n, 0);
 		ck_assert_int_eq(carry_get_fd(&r, 1), -1);
 	}
