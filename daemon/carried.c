@@ -1,10 +1,8 @@
 /* The process after the exec: what was carried becomes parts again. See upgrade.h. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -129,7 +127,6 @@ void
 carried_done(struct daemon *d)
 {
 	int64_t took_ns = clock_boot_ns() - d->carried_ns;
-	sigset_t set;
 
 	service_upgraded(
 		d->svc, d->back[0] ? ST_INVALID : ST_OK, d->back[0] ? d->back : PACKAGE_STRING);
@@ -142,36 +139,27 @@ carried_done(struct daemon *d)
 			d->before, PACKAGE_STRING, conns_count(d->conns),
 			(long long)(took_ns / NS_PER_MS));
 	carried_close(d);
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	(void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	upgrade_block_signals(false);
 }
 
 void
 carried_back(struct daemon *d)
 {
 	char fd_text[64], why[sizeof d->why + 64];
-	char *const *more = systemd_environ(d->sd);
-	size_t n = 0, k = 0;
+	size_t n;
 	char **env;
 
 	if (d->before_fd < 0 || d->back[0])
 		return;
 	log_warn("upgrade_undoing", "error=\"%s\"", d->why);
-	while (environ[n])
-		n++;
-	while (more[k])
-		k++;
-	env = must_alloc((n + k + 3) * sizeof *env);
-	memcpy(env, environ, n * sizeof *env);
-	memcpy(env + n, more, k * sizeof *env);
+	n = upgrade_environ(d, NULL);
+	env = must_alloc((n + 3) * sizeof *env);
+	upgrade_environ(d, env);
 	snprintf(fd_text, sizeof fd_text, CARRIED_FD "=%d", d->carried_fd);
 	snprintf(why, sizeof why, CARRIED_BACK "=the new program could not start: %s", d->why);
-	env[n + k] = fd_text;
-	env[n + k + 1] = why;
-	env[n + k + 2] = NULL;
+	env[n] = fd_text;
+	env[n + 1] = why;
+	env[n + 2] = NULL;
 	carry_in_keep_fds(&d->carried, true);
 	(void)fcntl(d->carried_fd, F_SETFD, 0);
 	fexecve(d->before_fd, d->opt->argv, env);

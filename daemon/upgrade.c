@@ -274,8 +274,8 @@ upgrade_free(struct upgrade *u)
 
 /* ---- holding still ---- */
 
-static void
-block_signals(bool block)
+void
+upgrade_block_signals(bool block)
 {
 	sigset_t set;
 
@@ -294,7 +294,7 @@ hold(struct daemon *d, bool on)
 	for (size_t i = 0; i < d->n_listeners; i++)
 		listener_hold(d->listeners[i], on);
 	/* One that comes from here on waits for whoever is there then. */
-	block_signals(on);
+	upgrade_block_signals(on);
 }
 
 static bool
@@ -368,26 +368,17 @@ save(struct upgrade *u, struct moment now)
 	return err == 0;
 }
 
-/* The environment as it was given to us, and where the state is. NULL: no memory. */
-static char **
-hand_environ(const struct daemon *d, char *fd_text)
+size_t
+upgrade_environ(const struct daemon *d, char **dst)
 {
-	char *const *more = systemd_environ(d->sd);
-	size_t n = 0, k = 0;
-	char **v;
+	char *const *const parts[] = { environ, systemd_environ(d->sd) };
+	size_t n = 0;
 
-	while (environ[n])
-		n++;
-	while (more[k])
-		k++;
-	v = x_alloc((n + k + 2) * sizeof *v);
-	if (!v)
-		return NULL;
-	memcpy(v, environ, n * sizeof *v);
-	memcpy(v + n, more, k * sizeof *v);
-	v[n + k] = fd_text;
-	v[n + k + 1] = NULL;
-	return v;
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		for (char *const *v = parts[i]; *v; v++, n++)
+			if (dst)
+				dst[n] = *v;
+	return n;
 }
 
 /* Returns only when it failed. */
@@ -395,14 +386,17 @@ static void
 hand_over(struct upgrade *u)
 {
 	char text[64];
-	char **env;
+	size_t n = upgrade_environ(u->d, NULL);
+	char **env = x_alloc((n + 2) * sizeof *env);
 
-	snprintf(text, sizeof text, CARRIED_FD "=%d", u->out.fd);
-	env = hand_environ(u->d, text);
 	if (!env) {
 		fail(u, ST_INVALID, "no memory");
 		return;
 	}
+	upgrade_environ(u->d, env);
+	snprintf(text, sizeof text, CARRIED_FD "=%d", u->out.fd);
+	env[n] = text;
+	env[n + 1] = NULL;
 	carry_keep_fds(&u->out, true);
 	(void)fcntl(u->out.fd, F_SETFD, 0);
 	if (upgrade_fault("exec"))

@@ -36,6 +36,16 @@ upgrade_holds(const struct upgrade *u);
 bool
 upgrade_fault(const char *step);
 
+/* ---- what both sides of an exec do ---- */
+
+/* Signals that end the daemon or reload it wait for whoever is there then, or no more. */
+void
+upgrade_block_signals(bool block);
+/* The environment as it was given to us: how many entries, and these (borrowed) in `dst` unless it is
+ * NULL. */
+size_t
+upgrade_environ(const struct daemon *d, char **dst);
+
 /* ---- the new program: upgrade_check.c, carried.c ---- */
 
 /* --check-upgrade: whether this program can take over what is told on standard input. The exit
