@@ -45,10 +45,8 @@ flush(struct carry_out *o)
 
 		if (n < 0 && errno != EINTR)
 			o->error = -errno;
-		if (n > 0) {
+		if (n > 0)
 			buf_consume(&o->buf, (size_t)n);
-			o->bytes += (uint64_t)n;
-		}
 	}
 }
 

@@ -58,7 +58,6 @@ struct carry_out {
 	int fd;         /* owned; -1: none */
 	struct buf buf; /* not yet in the file */
 	size_t at;      /* of the record that is being made, in buf */
-	uint64_t bytes; /* written */
 	int *fds;       /* owned; descriptors that go along */
 	size_t n_fds;
 	int error; /* the first; all is in vain then */
