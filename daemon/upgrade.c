@@ -54,10 +54,15 @@ reactor(const struct upgrade *u)
 	return loop_reactor(u->d->loop);
 }
 
+/* The turn that follows looks at the time; PARTING has two. */
 static void
 on_timer(void *arg)
 {
-	(void)arg; /* the turn that follows looks at the time */
+	struct upgrade *u = arg;
+	int64_t left = u->until_ns - clock_boot_ns();
+
+	if (u->state == UP_PARTING)
+		reactor(u)->timer_set(reactor(u)->ctx, u->timer, left > 0 ? left : 0);
 }
 
 int
@@ -310,6 +315,8 @@ at_rest(struct upgrade *u, struct moment now)
 			log_field(name, sizeof name, queue));
 		return false;
 	}
+	if (u->state == UP_PARTING && upgrade_fault("part"))
+		return false;
 	if (upgrade_fault("settle"))
 		fail(u, ST_TIMEOUT, "coming to rest took too long");
 	return committer_finish(d->committer, now) && quiet && service_settled(d->svc) &&
