@@ -119,9 +119,9 @@ sq_fail(struct sqlite_store *st, int rc, struct store_error *err, const char *do
 /* Runs a statement whose parameters are bound to its end and resets it. 0 or our code. */
 int
 sq_run(struct sqlite_store *st, enum statement s);
-/* The same for one whose parameters were bound as `r`, with what came of that. */
+/* The same for the one whose parameters were bound as `r`, with what came of that. */
 int
-sq_run_row(struct sqlite_store *st, enum statement s, const struct row *r);
+sq_run_row(struct sqlite_store *st, const struct row *r);
 /* The same for one whose only parameter is a number. */
 int
 sq_run_on(struct sqlite_store *st, enum statement s, int64_t v);

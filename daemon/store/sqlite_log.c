@@ -232,12 +232,8 @@ sq_put_block_row(struct sqlite_store *st, sqlite3_stmt *q, uint32_t number, cons
 		return rc;
 	row_int(&r, number);
 	row_blob(&r, (struct str){ (const char *)st->block.p, st->block.n });
-	rc = row_end_short(&r);
-	if (!rc)
-		rc = sqlite3_step(q);
-	rc = sq_error(st, rc);
-	(void)sqlite3_reset(q);
-	return rc;
+	(void)row_end_short(&r);
+	return sq_run_row(st, &r);
 }
 
 /* Brings one block up to date, *cost in bytes. */
@@ -460,7 +456,7 @@ append(struct sqlite_store *st, int64_t wall_ns)
 	row_int(&r, wall_ns);
 	row_blob(&r, (struct str){ (const char *)b->p, b->n });
 	(void)row_end(&r);
-	rc = sq_run_row(st, Q_MOVED_PUT, &r);
+	rc = sq_run_row(st, &r);
 	if (rc)
 		return rc;
 	l->last++;

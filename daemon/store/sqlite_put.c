@@ -21,9 +21,9 @@ note(struct sqlite_store *st, int rc)
 
 /* Steps the statement of a filled row. */
 static void
-run_row(struct sqlite_store *st, struct row *r, enum statement s)
+run_row(struct sqlite_store *st, const struct row *r)
 {
-	note(st, sq_run_row(st, s, r));
+	note(st, sq_run_row(st, r));
 }
 
 static struct sqlite_store *
@@ -73,7 +73,7 @@ put_queue_row(struct sqlite_store *st, struct str name, bool paused)
 	row_blob(&r, name);
 	row_int(&r, paused);
 	(void)row_end(&r);
-	run_row(st, &r, Q_QUEUE_PUT);
+	run_row(st, &r);
 }
 
 /* The id of a queue that something belongs to. One that was never put (`default` need not be) has
@@ -102,7 +102,7 @@ put_setting(struct sqlite_store *st, int64_t queue, const struct queue_settings 
 	row_text(&r, str_from(which->name));
 	row_text(&r, (struct str){ value, n });
 	(void)row_end(&r);
-	run_row(st, &r, Q_SETTING_PUT);
+	run_row(st, &r);
 }
 
 static void
@@ -163,12 +163,8 @@ sq_put_job_row(struct sqlite_store *st, sqlite3_stmt *q, int64_t queue, const st
 			&r, &st->payload[1], j->run_parts, j->n_run_parts, j->run_command);
 	if (rc)
 		return rc;
-	rc = row_end_short(&r);
-	if (!rc)
-		rc = sqlite3_step(q);
-	rc = sq_error(st, rc);
-	(void)sqlite3_reset(q);
-	return rc;
+	(void)row_end_short(&r);
+	return sq_run_row(st, &r);
 }
 
 static bool
@@ -237,7 +233,7 @@ run_add(void *ctx, uint64_t run_seq, const struct run_record *rec)
 	RUN_FIELDS(X)
 #undef X
 	(void)row_end(&r);
-	run_row(st, &r, Q_RUN_ADD);
+	run_row(st, &r);
 }
 
 static void
@@ -267,7 +263,7 @@ answer_put(void *ctx, const struct answer_saved *a)
 	ANSWER_FIELDS(X)
 #undef X
 	(void)row_end(&r);
-	run_row(st, &r, Q_ANSWER_PUT);
+	run_row(st, &r);
 }
 
 static void
@@ -279,7 +275,7 @@ answer_remove(void *ctx, struct str id)
 	if (st->failed)
 		return;
 	row_blob(&r, id);
-	run_row(st, &r, Q_ANSWER_REMOVE);
+	run_row(st, &r);
 }
 
 static void
@@ -295,7 +291,7 @@ completion_put(void *ctx, const struct completion_saved *c)
 	COMPLETION_FIELDS(X)
 #undef X
 	(void)row_end(&r);
-	run_row(st, &r, Q_COMPLETION_PUT);
+	run_row(st, &r);
 }
 
 static void
@@ -307,7 +303,7 @@ completion_remove(void *ctx, struct str name)
 	if (st->failed)
 		return;
 	row_blob(&r, name);
-	run_row(st, &r, Q_COMPLETION_REMOVE);
+	run_row(st, &r);
 }
 
 /* ---- life ---- */

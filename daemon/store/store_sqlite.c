@@ -78,22 +78,28 @@ sq_fail(struct sqlite_store *st, int rc, struct store_error *err, const char *do
 						       : sqlite3_errstr(rc));
 }
 
-int
-sq_run(struct sqlite_store *st, enum statement s)
+static int
+run(struct sqlite_store *st, sqlite3_stmt *q)
 {
 	int rc;
 
-	while ((rc = sqlite3_step(st->q[s])) == SQLITE_ROW)
+	while ((rc = sqlite3_step(q)) == SQLITE_ROW)
 		;
 	rc = sq_error(st, rc);
-	(void)sqlite3_reset(st->q[s]);
+	(void)sqlite3_reset(q);
 	return rc;
 }
 
 int
-sq_run_row(struct sqlite_store *st, enum statement s, const struct row *r)
+sq_run(struct sqlite_store *st, enum statement s)
 {
-	return r->rc ? sq_error(st, r->rc) : sq_run(st, s);
+	return run(st, st->q[s]);
+}
+
+int
+sq_run_row(struct sqlite_store *st, const struct row *r)
+{
+	return r->rc ? sq_error(st, r->rc) : run(st, r->q);
 }
 
 int
@@ -102,7 +108,7 @@ sq_run_on(struct sqlite_store *st, enum statement s, int64_t v)
 	struct row r = row_begin(st->q[s], ROW_NONE);
 
 	row_plain_int(&r, v);
-	return sq_run_row(st, s, &r);
+	return sq_run_row(st, &r);
 }
 
 int
@@ -162,7 +168,7 @@ meta_put(struct sqlite_store *st, const struct store_meta *m, const char *boot, 
 	row_text(&r, str_from(owner));
 	(void)row_end(&r);
 	row_plain_int(&r, (int64_t)old_token);
-	rc = sq_run_row(st, Q_META_PUT, &r);
+	rc = sq_run_row(st, &r);
 	if (!rc && sqlite3_changes(st->db) != 1)
 		return ERR_STALE_TOKEN;
 	return rc;
