@@ -28,8 +28,8 @@ parts_join(struct bytes *b, const struct str *parts, size_t n, bool command)
 	return 0;
 }
 
-static int
-reserve_parts(struct part_list *l, size_t n)
+int
+parts_reserve(struct part_list *l, size_t n)
 {
 	struct str *v;
 
@@ -73,7 +73,7 @@ parts_split(struct part_list *l, struct str bytes)
 	n >>= 1;
 	if (n == 0 || (n > 1 && n > bytes.n))
 		return ERR_DAMAGED;
-	if (reserve_parts(l, n))
+	if (parts_reserve(l, n))
 		return -ENOMEM;
 	l->n = n;
 	l->v[0].n = bytes.n;
@@ -88,4 +88,15 @@ parts_split(struct part_list *l, struct str bytes)
 		bytes.n -= l->v[i].n;
 	}
 	return bytes.n == 0 ? 0 : ERR_DAMAGED;
+}
+
+void
+parts_of_job(struct job_saved *j, const struct part_list *own, const struct part_list *run)
+{
+	j->parts = own->v;
+	j->n_parts = own->n;
+	j->command = own->command;
+	j->run_parts = run->v;
+	j->n_run_parts = run->n;
+	j->run_command = run->command;
 }

@@ -23,5 +23,11 @@ parts_join(struct bytes *b, const struct str *parts, size_t n, bool command);
 /* The parts are borrowed from `bytes`; none of those gives none. 0, -ENOMEM, ERR_DAMAGED. */
 int
 parts_split(struct part_list *l, struct str bytes);
+/* Room for `n`. 0 or -ENOMEM. */
+int
+parts_reserve(struct part_list *l, size_t n);
+/* The payloads of `j` are these: the pending one's, the running one's (borrowed). */
+void
+parts_of_job(struct job_saved *j, const struct part_list *own, const struct part_list *run);
 
 #endif

@@ -303,12 +303,7 @@ read_payloads(struct reading *rg, struct job_saved *j, struct str own, struct st
 
 	if (!rc)
 		rc = parts_split(&rg->run_parts, run);
-	j->parts = rg->parts.v;
-	j->n_parts = rg->parts.n;
-	j->run_parts = rg->run_parts.v;
-	j->n_run_parts = rg->run_parts.n;
-	j->command = rg->parts.command;
-	j->run_command = rg->run_parts.command;
+	parts_of_job(j, &rg->parts, &rg->run_parts);
 	return rc ? failed(rg, rc, "the payload of a job does not make sense") : 0;
 }
 

@@ -11,12 +11,13 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "store/payload_bytes.h"
 #include "store/sqlite_int.h"
 #include "store/sqlite_moves.h"
 #include "store/store_error.h"
 
 #define SCHEMA_WITH_MOVED 2
-#define COMMAND_MARK      'c'
+#define COMMAND_MARK      'c' /* behind the sizes, from schema 3 on: the first part is one */
 
 enum old_statement { OLD_QUEUES, OLD_JOBS, OLD_PAYLOAD, OLD_RUN_PAYLOAD, OLD_MOVED, OLD_COUNT };
 
@@ -29,19 +30,13 @@ static const char *const old_text[OLD_COUNT] = {
 	[OLD_MOVED] = "SELECT id, moves, sum FROM moved ORDER BY id",
 };
 
-struct parts {
-	struct str *v; /* owned */
-	size_t n;
-	bool command; /* the first is one: schema 3 */
-};
-
 struct old_reader {
 	struct sqlite_store *st;
 	int (*each)(void *ctx, int64_t queue, const struct job_saved *j);
 	void *ctx;
 	const char *what;           /* is damaged */
 	sqlite3_stmt *q[OLD_COUNT]; /* owned; NULL: not in this schema */
-	struct parts parts, run_parts;
+	struct part_list parts, run_parts;
 	struct merge *log; /* owned */
 	struct moved next; /* of the log, when has_next */
 	bool has_next;
@@ -68,7 +63,7 @@ get_u32(const char *p)
 
 /* One part stands there as it is, without sizes; of several the sizes are in four bytes each. */
 static int
-split(struct parts *l, struct str sizes, struct str data)
+split(struct part_list *l, struct str sizes, struct str data)
 {
 	size_t n, at = 0;
 	struct str *v;
@@ -76,10 +71,9 @@ split(struct parts *l, struct str sizes, struct str data)
 	l->command = sizes.n % 4 == 1 && sizes.p[sizes.n - 1] == COMMAND_MARK;
 	sizes.n -= l->command;
 	n = sizes.n ? sizes.n / 4 : 1;
-	v = x_realloc(l->v, n, sizeof *v);
-	if (!v)
+	if (parts_reserve(l, n))
 		return -ENOMEM;
-	l->v = v;
+	v = l->v;
 	l->n = n;
 	v[0] = data;
 	for (size_t i = 0; sizes.n && i < n; i++) {
@@ -96,7 +90,7 @@ split(struct parts *l, struct str sizes, struct str data)
 /* What is in `l` is borrowed until the statement is reset. */
 static int
 read_payload(
-	struct old_reader *o, enum old_statement s, int64_t id, struct str key, struct parts *l)
+	struct old_reader *o, enum old_statement s, int64_t id, struct str key, struct part_list *l)
 {
 	sqlite3_stmt *q = o->q[s];
 	struct str sizes, data;
@@ -139,12 +133,7 @@ hand_over(struct old_reader *o, struct job_saved *j, int64_t id, int64_t run_id)
 		rc = read_payload(o, OLD_RUN_PAYLOAD, both ? run_id : 0, j->key, &o->run_parts);
 	j->id = ++o->id;
 	j->payload_changed = true;
-	j->parts = o->parts.v;
-	j->n_parts = o->parts.n;
-	j->run_parts = o->run_parts.v;
-	j->n_run_parts = o->run_parts.n;
-	j->command = o->parts.command;
-	j->run_command = o->run_parts.command;
+	parts_of_job(j, &o->parts, &o->run_parts);
 	if (!rc)
 		rc = o->each(o->ctx, o->queue, j);
 	(void)sqlite3_reset(o->q[OLD_PAYLOAD]);
