@@ -315,16 +315,14 @@ new_engine(struct player *p)
 	wq_assert(engine_new(&cfg, &p->engine) == 0);
 }
 
-/* kill -9 and a start `gap` later: what was not committed is gone, runs are interrupted. */
+/* Another engine, `gap` later, with what the store has. */
 static void
-crash(struct player *p, int64_t gap_ns)
+recover_anew(struct player *p, int64_t gap_ns)
 {
 	struct store_error err;
 	struct recovered found;
 
-	store_open(p);
 	engine_free(p->engine);
-	p->n_runs = p->n_labels = p->n_given = 0;
 	p->store->ops->close(p->store);
 	p->store = NULL;
 	store_open(p);
@@ -333,6 +331,15 @@ crash(struct player *p, int64_t gap_ns)
 	p->now.wall_ns += gap_ns;
 	if (recover(p->store, p->engine, p->now, NULL, NULL, &found, &err) < 0)
 		fail(p, "recovery: %s", err.detail);
+}
+
+/* kill -9 and a start `gap` later: what was not committed is gone, runs are interrupted. */
+static void
+crash(struct player *p, int64_t gap_ns)
+{
+	store_open(p);
+	p->n_runs = p->n_labels = p->n_given = 0;
+	recover_anew(p, gap_ns);
 	engine_recovered(p->engine, p->now);
 	engine_verify(p->engine);
 }
@@ -343,8 +350,6 @@ upgrade(struct player *p, int64_t gap_ns)
 {
 	struct engine_event tick = { .kind = EV_TICK };
 	const char *why = "";
-	struct store_error err;
-	struct recovered found;
 	struct carry_out o;
 	struct carry_in in;
 	struct str busy;
@@ -360,15 +365,7 @@ upgrade(struct player *p, int64_t gap_ns)
 	wq_assert(carry_out_new(&o) == 0);
 	engine_carry_out(p->engine, p->now, &o);
 	wq_assert(carry_finish(&o) == 0 && carry_in_open(&in, o.fd) == 0);
-	engine_free(p->engine);
-	p->store->ops->close(p->store);
-	p->store = NULL;
-	store_open(p);
-	new_engine(p);
-	p->now.boot_ns += gap_ns;
-	p->now.wall_ns += gap_ns;
-	if (recover(p->store, p->engine, p->now, NULL, NULL, &found, &err) < 0)
-		fail(p, "recovery: %s", err.detail);
+	recover_anew(p, gap_ns);
 	if (engine_carry_in(p->engine, p->now, &in, &why) < 0)
 		fail(p, "carried over: %s", why);
 	engine_recovered(p->engine, p->now);
