@@ -24,7 +24,6 @@
  * one figure a line, for bench.py.
  */
 #include <errno.h>
-#include <ftw.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -39,6 +38,7 @@
 #include <unistd.h>
 
 #include "bench/waking.h"
+#include "unit/remove_tree.h"
 
 #define BLOCKS 25
 #define STAGES 2
@@ -386,15 +386,6 @@ stages(struct bench *b, int rounds)
 			block(b, k, rounds < BLOCKS ? 1 : rounds / BLOCKS);
 }
 
-static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	(void)st;
-	(void)type;
-	(void)at;
-	return remove(path);
-}
-
 int
 main(int argc, char **argv)
 {
@@ -422,6 +413,6 @@ main(int argc, char **argv)
 	if (strcmp(part, "stages") != 0 && strcmp(part, "figures") != 0)
 		waking_latency(b.wqd, b.dir, rounds);
 	bench_stop(b.wqd_pid);
-	nftw(b.dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	(void)remove_tree(b.dir);
 	return 0;
 }

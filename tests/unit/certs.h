@@ -4,7 +4,6 @@
 #ifndef WQD_TESTS_CERTS_H
 #define WQD_TESTS_CERTS_H
 
-#include <ftw.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "unit/remove_tree.h"
 #include "unit/unit.h"
 
 struct certs_spec {
@@ -91,20 +91,11 @@ certs_make(const char *folder, const char *base, const char *issuer, const struc
 	EVP_PKEY_free(key);
 }
 
-static int
-certs_remove_one(const char *path, const struct stat *st, int what, struct FTW *at)
-{
-	(void)st;
-	(void)what;
-	(void)at;
-	return remove(path);
-}
-
 /* The folder with all that is in it. */
 static inline void
 certs_remove(const char *folder)
 {
-	ck_assert_int_eq(nftw(folder, certs_remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+	ck_assert_int_eq(remove_tree(folder), 0);
 }
 
 #define CERTS_DAY 86400l

@@ -1,6 +1,6 @@
 # One program a module: tests/unit/test_MODULE.c, built on Check.
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(srcdir)/tests
-EXTRA_DIST += tests/unit/random.h tests/unit/store_case.h tests/unit/unit.h
+EXTRA_DIST += tests/unit/random.h tests/unit/remove_tree.h tests/unit/store_case.h tests/unit/unit.h
 
 UNIT_TESTS += tests/unit/test_crew
 tests_unit_test_crew_SOURCES = tests/unit/test_crew.c

@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "run/cgroup.h"
+#include "unit/remove_tree.h"
 #include "unit/unit.h"
 
 /* What it writes goes through us; the names of the library's are all here, so that it stays out. */
@@ -53,15 +53,6 @@ said(const char *dir, const char *name)
 	return n < 0 ? "(none)" : text;
 }
 
-static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	(void)st;
-	(void)type;
-	(void)at;
-	return remove(path);
-}
-
 static void
 tree_new(struct cgroup_tree *t)
 {
@@ -79,7 +70,7 @@ tree_free(struct cgroup_tree *t)
 	char base[CGROUP_PATH_MAX];
 
 	memcpy(base, t->base, sizeof base);
-	(void)nftw(base, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	(void)remove_tree(base);
 	cgroup_tree_done(t);
 	ck_assert_int_ne(access(base, F_OK), 0);
 }
