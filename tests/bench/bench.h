@@ -30,6 +30,18 @@ bench_per(const char *name, int64_t ns, uint64_t n)
 	printf("%s %.1f ns\n", name, (double)ns / (double)n);
 }
 
+/* Of memory, of this process. */
+static inline uint64_t
+bench_resident_bytes(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	unsigned long size, resident;
+
+	wq_assert(f && fscanf(f, "%lu %lu", &size, &resident) == 2);
+	(void)fclose(f);
+	return (uint64_t)resident * 4096;
+}
+
 /* How many there are to be, from the command line. */
 static inline uint64_t
 bench_count(int argc, char **argv, uint64_t otherwise)

@@ -81,17 +81,6 @@ delete_and_make(uint64_t place, struct rnd *r)
 	update(place, r, true);
 }
 
-static uint64_t
-resident_bytes(void)
-{
-	FILE *f = fopen("/proc/self/statm", "r");
-	unsigned long size, resident;
-
-	wq_assert(f && fscanf(f, "%lu %lu", &size, &resident) == 2);
-	(void)fclose(f);
-	return (uint64_t)resident * 4096;
-}
-
 static void
 churn(uint64_t n, uint64_t ops, uint64_t *most)
 {
@@ -111,8 +100,8 @@ churn(uint64_t n, uint64_t ops, uint64_t *most)
 			delete_and_make(place, &r);
 		if (i % 64 == 0 && engine_next_due(e, now) <= now.boot_ns)
 			step(&tick);
-		if (i % (ops / SAMPLES + 1) == 0 && resident_bytes() > *most)
-			*most = resident_bytes();
+		if (i % (ops / SAMPLES + 1) == 0 && bench_resident_bytes() > *most)
+			*most = bench_resident_bytes();
 	}
 }
 
@@ -131,12 +120,12 @@ main(int argc, char **argv)
 	effects_init(&fx);
 	lives = must_zalloc(n * sizeof *lives);
 	memset(lives, 0, n * sizeof *lives);
-	empty = resident_bytes();
+	empty = bench_resident_bytes();
 	for (uint64_t i = 0; i < n; i++)
 		update(i, &r, true);
-	full = resident_bytes() - empty;
+	full = bench_resident_bytes() - empty;
 	churn(n, ops, &most);
-	end = resident_bytes() - empty;
+	end = bench_resident_bytes() - empty;
 	engine_stats_get(e, &st);
 	printf("churn-bytes-a-job-at-first %.1f bytes\n", (double)full / (double)n);
 	printf("churn-bytes-a-job-at-the-end %.1f bytes\n", (double)end / (double)st.jobs);

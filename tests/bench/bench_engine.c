@@ -445,17 +445,6 @@ bench_bytes(const char *name, uint64_t bytes, uint64_t n)
 	printf("%s %.1f bytes\n", name, (double)bytes / (double)n);
 }
 
-static uint64_t
-resident_bytes(void)
-{
-	FILE *f = fopen("/proc/self/statm", "r");
-	unsigned long size, resident;
-
-	wq_assert(f && fscanf(f, "%lu %lu", &size, &resident) == 2);
-	(void)fclose(f);
-	return (uint64_t)resident * 4096;
-}
-
 static void
 insert_all(uint64_t n)
 {
@@ -486,14 +475,14 @@ main(int argc, char **argv)
 	queue_settings_default(&s);
 	s.max_jobs = cfg.max_jobs;
 	wq_assert(engine_configure_queue(e, now, STR("default"), &s, &fx) == 0);
-	before = resident_bytes();
+	before = bench_resident_bytes();
 	insert_all(n);
 	/* Key and all: 16 bytes of it are the key. */
-	bench_bytes("engine-job-bytes", resident_bytes() - before, n);
+	bench_bytes("engine-job-bytes", bench_resident_bytes() - before, n);
 	reschedule(n);
 	reschedule_batches(n);
 	reschedule_each(n);
-	bench_bytes("engine-job-bytes-after-reschedules", resident_bytes() - before, n);
+	bench_bytes("engine-job-bytes-after-reschedules", bench_resident_bytes() - before, n);
 	if (argc <= 2 || strcmp(argv[2], "growth") != 0) {
 		cancel_half(n);
 		expire_all(n);
