@@ -294,11 +294,9 @@ put_answers(struct carry_out *o, const struct engine *e, struct moment now)
 static void
 put_waiter(struct carry_out *o, const struct engine *e, const struct waiter *w)
 {
-	const struct wait_group *g = w->group;
+	const struct wait_group *g = group_root(w->group);
 	struct job_reply reply = w->reply;
 
-	while (g->into)
-		g = g->into;
 	wq_assert(!g->awake && g->slot);
 	/* The names in it are those of a request that is gone: reply_after puts others there. */
 	reply.queue = g->q ? g->q->name : STR_NONE;

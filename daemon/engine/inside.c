@@ -68,7 +68,7 @@ ring(const struct ask *a, const struct queue *q)
 	list_each(w, &e->inside, struct waiter, inside) {
 		const struct job *j = w->group->job;
 
-		if (w->from == a->from || waiter_awake(w) || job_running(j))
+		if (w->from == a->from || group_root(w->group)->awake || job_running(j))
 			continue;
 		n += q ? in_ring_of_queue(q, w->from, j) : in_ring_of_all(e, w->from, j);
 	}

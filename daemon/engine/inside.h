@@ -16,9 +16,6 @@ inside_run_over(struct run *run);
 bool
 inside_refused(struct ask *a, int64_t timeout_ns);
 
-/* Of wait.c: what it waited for has happened; it is about to be answered. */
-bool
-waiter_awake(const struct waiter *w);
 /* Of pools.c: no job of `q` starts before a run ends: max_runs. */
 bool
 pool_runs_full(const struct engine *e, const struct queue *q);

@@ -208,6 +208,9 @@ wait_any(const struct job *j, enum job_event on)
 {
 	return side_of(j)->waits && side_of(j)->waits->on[on];
 }
+/* The group it is part of now. */
+struct wait_group *
+group_root(struct wait_group *g);
 /* Its waiters are answered from now on, so many a step; `st` is what they get. */
 void
 group_awake(struct engine *e, struct wait_group *g, enum status st);

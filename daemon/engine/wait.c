@@ -90,8 +90,7 @@ group_put(struct engine *e, struct wait_group *g)
 	}
 }
 
-/* The group it is part of now. */
-static struct wait_group *
+struct wait_group *
 group_root(struct wait_group *g)
 {
 	while (g->into)
@@ -170,12 +169,6 @@ group_merge(struct engine *e, struct wait_group **from, struct wait_group **to)
 	g->into = *to;
 	(*to)->refs++;
 	group_put(e, g);
-}
-
-bool
-waiter_awake(const struct waiter *w)
-{
-	return group_root(w->group)->awake;
 }
 
 /* ---- the groups of a job ---- */
