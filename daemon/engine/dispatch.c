@@ -132,8 +132,8 @@ paces_some(struct engine *e, uint32_t most)
 {
 	struct timer *t;
 
-	while (most-- > 0 && (t = timers_first(&e->paces)) != NULL &&
-		timer_due(&e->paces, t) <= e->now.boot_ns && engine_spend(e)) {
+	while (most-- > 0 && (t = timers_past(&e->paces, e->now.boot_ns)) != NULL &&
+		engine_spend(e)) {
 		timer_del(&e->paces, t);
 		queue_changed(e, container_of(t, struct queue, pace));
 	}
@@ -202,8 +202,8 @@ backoff_some(struct engine *e, uint32_t most)
 {
 	struct timer *t;
 
-	while (most-- > 0 && (t = timers_first(&e->backoffs)) != NULL &&
-		timer_due(&e->backoffs, t) <= e->now.boot_ns && engine_spend(e)) {
+	while (most-- > 0 && (t = timers_past(&e->backoffs, e->now.boot_ns)) != NULL &&
+		engine_spend(e)) {
 		timer_del(&e->backoffs, t);
 		queue_changed(e, container_of(t, struct queue, backoff));
 	}

@@ -314,8 +314,7 @@ history_retire_some(struct engine *e, uint32_t most)
 {
 	struct timer *t;
 
-	while (most > 0 && (t = timers_first(&e->retires)) != NULL &&
-		timer_due(&e->retires, t) <= e->now.boot_ns) {
+	while (most > 0 && (t = timers_past(&e->retires, e->now.boot_ns)) != NULL) {
 		struct queue *q = container_of(t, struct queue, retire);
 		struct record *r;
 

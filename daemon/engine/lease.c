@@ -293,8 +293,8 @@ leases_expire_some(struct engine *e, uint32_t most)
 {
 	struct timer *t;
 
-	while (most-- > 0 && (t = timers_first(&e->lease_ends)) != NULL &&
-		timer_due(&e->lease_ends, t) <= e->now.boot_ns && engine_spend(e))
+	while (most-- > 0 && (t = timers_past(&e->lease_ends, e->now.boot_ns)) != NULL &&
+		engine_spend(e))
 		lease_apply(e, container_of(t, struct lease, timer), LEASE_EXPIRE, NULL);
 }
 

@@ -57,6 +57,12 @@ timers_first(const struct timers *ts)
 {
 	return ts->n ? ts->heap[0].timer : NULL;
 }
+/* The same if it is due by now. */
+static inline struct timer *
+timers_past(const struct timers *ts, int64_t now_ns)
+{
+	return ts->n && ts->heap[0].due_ns <= now_ns ? ts->heap[0].timer : NULL;
+}
 /* Asserts order and places, O(n). */
 void
 timers_verify(const struct timers *ts);

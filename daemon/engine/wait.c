@@ -395,8 +395,7 @@ wait_timeouts_some(struct engine *e, uint32_t most)
 {
 	struct timer *t;
 
-	while (most > 0 && (t = timers_first(&e->timeouts)) != NULL &&
-		timer_due(&e->timeouts, t) <= e->now.boot_ns) {
+	while (most > 0 && (t = timers_past(&e->timeouts, e->now.boot_ns)) != NULL) {
 		struct waiter *w = container_of(t, struct waiter, timer);
 
 		if (!engine_spend(e))
