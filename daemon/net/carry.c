@@ -14,11 +14,13 @@ enum { CONN_FD = 1, CONN_IN, CONN_DEAF, CONN_NUMBER };
 void
 conns_hold(struct conns *cs, bool hold)
 {
+	struct moment now = clock_now();
+
 	CHECK_OBJ(cs, CONNS_MAGIC);
 	cs->held = hold;
 	list_each_safe(c, &cs->all, struct conn, link)
 		if (c->session)
-			conn_settle(c, clock_now());
+			conn_settle(c, now);
 }
 
 size_t
