@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/assert.h"
+#include "base/str.h"
 
 /* Zeroed: empty. */
 struct buf_spare {
@@ -55,6 +56,12 @@ static inline uint8_t *
 buf_head(const struct buf *b)
 {
 	return b->data ? b->data + b->start : NULL;
+}
+/* What is in it, borrowed until it changes. */
+static inline struct str
+buf_str(const struct buf *b)
+{
+	return (struct str){ (const char *)buf_head(b), buf_len(b) };
 }
 uint8_t *
 buf_make_room(struct buf *b, size_t n);

@@ -58,8 +58,7 @@ conns_carry_out(struct conns *cs, struct carry_out *o)
 		c->number = ++cs->numbers;
 		carry_begin(o, CARRY_CONN);
 		carry_fd(o, CONN_FD, c->stream.fd);
-		carry_str(o, CONN_IN,
-			(struct str){ (const char *)buf_head(&c->in), buf_len(&c->in) });
+		carry_str(o, CONN_IN, buf_str(&c->in));
 		carry_u64(o, CONN_DEAF, c->deaf);
 		carry_u64(o, CONN_NUMBER, c->number);
 		carry_end(o);

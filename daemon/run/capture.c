@@ -119,5 +119,5 @@ capture_text(const struct capture *c)
 {
 	if (buf_len(&c->kept) == 0)
 		return STR_NONE;
-	return (struct str){ (const char *)buf_head(&c->kept), buf_len(&c->kept) };
+	return buf_str(&c->kept);
 }

@@ -59,7 +59,7 @@ put_run(struct carry_out *o, const struct run *run)
 	carry_u64(o, CHILD_PID, (uint64_t)run->pid);
 	carry_fd(o, CHILD_PIDFD, run->pidfd);
 	carry_fd(o, CHILD_OUT, run->out.fd);
-	carry_str(o, CHILD_KEPT, (struct str){ (const char *)buf_head(kept), buf_len(kept) });
+	carry_str(o, CHILD_KEPT, buf_str(kept));
 	carry_u64(o, CHILD_KEPT_MAX, kept->max);
 	carry_u64(o, CHILD_TRUNCATED, run->out.truncated);
 	carry_i64(o, CHILD_TIMER, run->timer_ns);

@@ -77,8 +77,7 @@ session_carry_out(const struct session *s, struct carry_out *o)
 	carry_str(o, SESSION_ADDRESS, str_from(s->peer.address));
 	if (s->works_on)
 		carry_str(o, SESSION_WORKS_ON, str_from(s->works_on));
-	carry_str(
-		o, SESSION_OUT, (struct str){ (const char *)buf_head(&s->out), buf_len(&s->out) });
+	carry_str(o, SESSION_OUT, buf_str(&s->out));
 	if (svc->upgrader == s) {
 		carry_u64(o, SESSION_UPGRADER, 1);
 		carry_u64(o, SESSION_UPGRADE_ID, svc->upgrade_id);

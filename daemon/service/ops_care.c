@@ -109,10 +109,8 @@ op_export(struct service *svc, struct call *c)
 	}
 	out = reply_begin(c->s);
 	if (out)
-		reply_end(c->s, ST_OK,
-			wire_put_data(out, c->req->id,
-				(struct str){ (const char *)buf_head(p.out), buf_len(p.out) },
-				cursor, false));
+		reply_end(
+			c->s, ST_OK, wire_put_data(out, c->req->id, buf_str(p.out), cursor, false));
 }
 
 /* ---- import ---- */

@@ -164,9 +164,7 @@ put_job(struct session *s, struct buf *out, const struct ticket *t, const struct
 		run.output = STR_NONE;
 		lean.run = &run;
 	} else if (r->run && run_encoded(svc, r->run)) {
-		return wire_put_waited(out, t->request_id, r,
-			(struct str){ (const char *)buf_head(&svc->run_bytes),
-				buf_len(&svc->run_bytes) });
+		return wire_put_waited(out, t->request_id, r, buf_str(&svc->run_bytes));
 	}
 	return wire_put_job_reply(out, t->request_id, &lean, t->made_key);
 }

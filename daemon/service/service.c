@@ -314,7 +314,7 @@ struct str
 service_busy_reply(const struct service *svc)
 {
 	CHECK_OBJ(svc, SERVICE_MAGIC);
-	return (struct str){ (const char *)buf_head(&svc->busy), buf_len(&svc->busy) };
+	return buf_str(&svc->busy);
 }
 
 struct service_counters *

@@ -126,7 +126,7 @@ watch_note(struct service *svc, const struct watch_event *e, struct moment now)
 	/* Without memory it is one that was lost. */
 	if (wire_put_event(&w->event, e, w->next, now.wall_ns) < 0)
 		buf_consume(&w->event, buf_len(&w->event));
-	event = (struct str){ (const char *)buf_head(&w->event), buf_len(&w->event) };
+	event = buf_str(&w->event);
 	p = ring_room(w, e->queue.n + e->key.n + event.n);
 	*note_at(w, w->next) = (struct note){
 		.at = (uint32_t)w->end,
@@ -306,7 +306,7 @@ watcher_serve(struct service *svc, struct watcher *w)
 	gather(wa, w); /* may find more that is lost */
 	r.lost = w->lost;
 	r.lost_unknown = w->lost_unknown;
-	r.events = (struct str){ (const char *)buf_head(&wa->events), buf_len(&wa->events) };
+	r.events = buf_str(&wa->events);
 	if (w->greeted && r.events.n == 0)
 		return w->next != wa->next;
 	out = reply_begin(w->s);
