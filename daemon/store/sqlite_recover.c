@@ -117,11 +117,12 @@ open_queue(struct recovery *rv, sqlite3_stmt *q, bool *paused)
 }
 
 static int
-bind_queue(struct recovery *rv, enum statement s)
+read_settings(struct recovery *rv)
 {
-	int rc = sqlite3_bind_int64(rv->st->q[s], 1, rv->queue);
+	int rc = sqlite3_bind_int64(rv->st->q[Q_SETTINGS], 1, rv->queue);
 
-	return rc ? sq_fail(rv->st, rc, rv->err, "read") : 0;
+	queue_settings_default(&rv->settings);
+	return rc ? sq_fail(rv->st, rc, rv->err, "read") : each_row(rv, Q_SETTINGS, setting_row);
 }
 
 /* For the jobs that name it; rows come in the order of ids. */
@@ -154,14 +155,10 @@ queue_row(struct recovery *rv, sqlite3_stmt *q)
 	bool paused;
 	int rc = open_queue(rv, q, &paused);
 
-	queue_settings_default(&rv->settings);
 	if (!rc)
-		rc = bind_queue(rv, Q_SETTINGS);
+		rc = read_settings(rv);
 	if (!rc)
-		rc = each_row(rv, Q_SETTINGS, setting_row);
-	if (rc)
-		return rc;
-	rc = remember_queue(rv);
+		rc = remember_queue(rv);
 	if (!rc)
 		rc = handed_over(rv,
 			rv->sink->queue(rv->sink->ctx, rv->queue_name, &rv->settings, paused),
@@ -194,8 +191,10 @@ name_of(struct recovery *rv, int64_t id)
 }
 
 static int
-hand_over_job(struct recovery *rv, int64_t queue, struct job_saved *j)
+hand_over_job(void *ctx, int64_t queue, struct job_saved *j)
 {
+	struct recovery *rv = ctx;
+
 	j->queue = name_of(rv, queue);
 	if (j->queue.n == 0)
 		return damaged(rv, "a job is of a queue that is missing");
@@ -205,12 +204,6 @@ hand_over_job(struct recovery *rv, int64_t queue, struct job_saved *j)
 	if (j->pending == JOB_IDLE || !j->running)
 		j->n_run_parts = 0;
 	return handed_over(rv, rv->sink->job(rv->sink->ctx, j), "job");
-}
-
-static int
-newest_job(void *ctx, int64_t queue, struct job_saved *j)
-{
-	return hand_over_job(ctx, queue, j);
 }
 
 /* Of the queue that is being read: others will do without. */
@@ -259,7 +252,7 @@ all_jobs(struct recovery *rv)
 	rv->queue = 0;
 	return rv->st->schema == STORE_SCHEMA_VERSION
 		? sq_newest_jobs(
-			  rv->st, newest_job, rv->sink->ahead ? job_ahead : NULL, rv, rv->err)
+			  rv->st, hand_over_job, rv->sink->ahead ? job_ahead : NULL, rv, rv->err)
 		: old_jobs(rv);
 }
 
